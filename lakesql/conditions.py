@@ -629,7 +629,10 @@ CONDITIONS: dict[str, Condition] = {
         "Do what the message says; `lakesql rebuild MODEL` reads all records again.",
     ),
     "reserved-column": Condition(
-        "A column or alias has a name of lakesql's own: `_record`, `_change`, or one that begins with `_lakesql_`.",
+        "A column or alias has a name of lakesql's own: `_record`, `_change`, or one that begins with `_lakesql_`. Or "
+        "a column of a table has a name that Iceberg or Spark's MERGE keeps for itself, in small letters or capitals: "
+        "`_file`, `_pos`, `_deleted`, `_spec_id`, `_partition`, `_row_id`, `_last_updated_sequence_number`, "
+        "`_change_type`, `_change_ordinal`, `_commit_snapshot_id`, `__row_operation` and the like.",
         "Use another name, as in `_record.offset AS source_offset`. Where a record stood is in `_record`.",
     ),
     "reserved-name": Condition(

@@ -110,13 +110,13 @@ class InternalError(LakesqlError):
     own_code: ClassVar[int] = 1
 
     @classmethod
-    def of_defect(cls, error: BaseException) -> Self:
-        """The error that an exception stands for which nobody has foreseen."""
+    def of_defect(cls, error: BaseException, about: str = "", place: Place | None = None) -> Self:
+        """The error that an exception stands for which nobody has foreseen. `about` says what it was met in."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if _PACKAGE in Path(frame.filename).parents] or frames
         raised = f"Raised in {Path(own[-1].filename).name}:{own[-1].lineno}, {own[-1].name}." if own else ""
         what = f"{type(error).__name__}: {error}".rstrip(": ")
-        return cls.of("internal", what, why=raised)
+        return cls.of("internal", f"{about}: {what}" if about else what, why=raised, place=place)
 
 
 EXTRAS = {

@@ -264,6 +264,40 @@ def is_reserved(column: str) -> bool:
     return lowered in (RECORD, CHANGE) or lowered.startswith(RESERVED_PREFIX)
 
 
+KEPT_BY_ICEBERG = frozenset(
+    {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+    | {"_change_type", "_change_ordinal", "_commit_snapshot_id", "icezvalue"}
+)
+"""The columns that Iceberg adds to every table, to its changes, and to the rows that it sorts by zorder()."""
+
+KEPT_BY_MERGE = frozenset({"__row_operation", "__row_from_source", "__row_from_target", "__row_id"})
+_MERGED_ROW_ID = "__original_row_id_"
+"""The columns that Spark adds to the rows of a MERGE (RowDeltaUtils, RewriteMergeIntoTable)."""
+
+
+def keeper_of(column: str) -> str:
+    """Who has a column of this name beside those of a table, so that no table can have it: '' for nobody.
+
+    Spark compares names without regard to capitals, so a name in any spelling is kept. Fields of structs are not.
+    """
+    lowered = column.lower()
+    if lowered in KEPT_BY_ICEBERG:
+        return "Iceberg"
+    if lowered in KEPT_BY_MERGE or lowered.startswith(_MERGED_ROW_ID):
+        return "Spark's MERGE"
+    return ""
+
+
+def say_kept(column: str, keeper: str) -> tuple[str, str, str]:
+    """What is wrong with a column of a table that its `keeper` has, why, and what to do."""
+    renamed = column.strip("_") or "renamed"
+    return (
+        f"No table can have a column '{column}'.",
+        f"{keeper} has a column of that name beside those of the table, and would take one for the other.",
+        f"Give it another name in the SELECT: `{column} AS {renamed}`, and `* EXCEPT ({column})` where a * brings it.",
+    )
+
+
 LONGEST_NAME = 200
 """How many characters the name of a model may have."""
 
@@ -287,6 +321,17 @@ def check_name(node: Node) -> str:
     if isinstance(node.value, str) and _NAME.match(node.value) and not is_reserved(node.value):
         return node.value
     raise ProjectError.of("bad-name", f"{node.shown} is not a name.", place=node.place)
+
+
+def check_landing(name: str, place: Place | None) -> None:
+    """A name that an option gives a column of a table: one that `check_column` takes and nobody else has.
+
+    Raises `ProjectError` (`bad-column-name`, `reserved-column`).
+    """
+    check_column(name, place)
+    if keeper := keeper_of(name):
+        what, why, _ = say_kept(name, keeper)
+        raise ProjectError.of("reserved-column", what, why=why, fix="Give it another name.", place=place)
 
 
 def check_column(name: str, place: Place | None) -> None:

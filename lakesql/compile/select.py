@@ -17,7 +17,7 @@ from lakesql.compile.storable import (
     takes,
 )
 from lakesql.compile.table import format_version, partition_text
-from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
@@ -197,9 +197,18 @@ def build_select(
     Raises `ProjectError` with everything that is wrong with the SELECT and with the options that name its columns.
     """
     built = {} if built is None else built
-    if name in built:
-        return built[name]
-    model = manifest.models[name]
+    if name not in built:
+        model = manifest.models[name]
+        try:
+            built[name] = _build_select(manifest, model, built, is_full_refresh)
+        except (LakesqlError, OSError, ImportError):
+            raise
+        except Exception as error:
+            raise InternalError.of_defect(error, f"Model '{name}'", Place(model.path)) from error
+    return built[name]
+
+
+def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is_full_refresh: bool) -> Select:
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
     if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
         raise ProjectError(map(_no_columns, unknown))
@@ -226,7 +235,6 @@ def build_select(
     ]
     if problems:
         raise ProjectError(problems)
-    built[name] = select
     return select
 
 

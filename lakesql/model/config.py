@@ -10,7 +10,7 @@ from typing import Any, Literal, assert_never
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, did_you_mean
-from lakesql.names import MAINTAINED_PROPERTY, check_column, check_name
+from lakesql.names import MAINTAINED_PROPERTY, check_landing, check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.procedures import (
     Maintenance,
@@ -192,7 +192,7 @@ def _read_key(node: Node) -> str:
 
 def _read_added_column(node: Node) -> str:
     name = _read_key(node)
-    check_column(name, node.place)
+    check_landing(name, node.place)
     return name
 
 

@@ -131,15 +131,28 @@ def groups_through(select: exp.Select, names: tuple[str, ...] | None, sources: S
     if names is None or flowing.groups is None or flowing.named is None:
         return None
     stars = [each for each in select.expressions if _is_star(each)]
-    named = [each.alias_or_name for each in select.expressions] if stars else names
     beside = _beside(select, sources, flowing)
-    kept = [_kept(beside.own_of(expression), sources) for expression in select.expressions]
+    kept = {
+        name.lower(): _kept(beside.own_of(expression), sources) for name, expression in _single_columns(select, names)
+    }
     found = []
     for group in flowing.groups:
-        told_by = {name.lower() for name, parts in zip(named, kept, strict=True) if parts & group.told_by}
+        told_by = {name for name, parts in kept.items() if parts & group.told_by}
         passed = {name for star in stars for name in beside.passed(star, group.told_by)} & {*map(str.lower, names)}
         found.append(Group(group.text, frozenset(told_by | passed)))
     return tuple(found)
+
+
+def _single_columns(select: exp.Select, names: tuple[str, ...]) -> Iterator[tuple[str, exp.Expr]]:
+    """The expressions of a SELECT that are one column each, by its name: no stars, and no generators of several.
+
+    `names` are those of all its columns, from which an expression without a name of its own has one.
+    """
+    is_one_each = len(names) == len(select.expressions)
+    for index, expression in enumerate(select.expressions):
+        if _is_star(expression) or isinstance(expression, exp.Aliases):
+            continue
+        yield names[index] if is_one_each else expression.alias_or_name, expression
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.decode import NO_TEMPLATE, template_sign
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.names import is_reserved
+from lakesql.names import is_reserved, keeper_of, say_kept
 from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
@@ -281,9 +281,11 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
             what, why = "This expression has no name.", "It becomes a column of the table."
             findings.add("unnamed-column", column.offset, what, why)
             continue
-        condition = what = ""
+        condition = what = why = fix = ""
         if is_reserved(name):
             condition, what = "reserved-column", f"'{name}' never lands in a table under its own name."
+        elif keeper := keeper_of(name):
+            condition, (what, why, fix) = "reserved-column", say_kept(name, keeper)
         elif not name or not name.isprintable() or any(character in name for character in ".`"):
             what = f"The column '{name}' has a dot, a backtick or a control character in its name, or none at all."
             condition = "bad-column-name"
@@ -291,7 +293,7 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
             what = f"The model has two columns '{name}'. Capitals make no difference."
             condition = "duplicate-column"
         if condition:
-            findings.add(condition, column.offset, what)
+            findings.add(condition, column.offset, what, why, fix)
         names.add(name.lower())
         kind = column.type.text if column.type is not None else None
         outputs.append(Output(name, column.offset, column.stream, column.column, column.cast, kind, column.change))

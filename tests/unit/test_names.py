@@ -6,7 +6,7 @@ import pytest
 
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
-from lakesql.names import check_column, check_name, is_reserved
+from lakesql.names import check_column, check_landing, check_name, is_reserved, keeper_of
 
 PLACE = Place("f", 2, 3)
 
@@ -71,3 +71,27 @@ def test_reserved_names_are_ours_in_every_spelling() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "keeper"),
+    [
+        ("_file", "Iceberg"),
+        ("_POS", "Iceberg"),
+        ("_Row_Id", "Iceberg"),
+        ("_last_updated_sequence_number", "Iceberg"),
+        ("_commit_snapshot_id", "Iceberg"),
+        ("__row_operation", "Spark's MERGE"),
+        ("__Original_Row_Id_7", "Spark's MERGE"),
+        *((name, "") for name in ("pos", "file_path", "file", "_deleted_at", "_files", "row_id", "__row")),
+    ],
+)
+def test_no_table_has_a_column_that_somebody_else_adds(name: str, keeper: str) -> None:
+    assert keeper_of(name) == keeper
+    check_column(name, PLACE)
+    if keeper:
+        with pytest.raises(ProjectError) as caught:
+            check_landing(name, PLACE)
+        assert conditions(caught) == [("reserved-column", PLACE)]
+    else:
+        check_landing(name, PLACE)

@@ -14,7 +14,7 @@ KNOWN = {
     ("lake", "shop", name): tuple(Column(column, 0, type=parse_type(kind)) for column, kind in columns.items())
     for name, columns in TABLES.items()
 }
-OF_MODELS = {"no-stream", "unnamed-column", "bad-column-name", "duplicate-column"}
+OF_MODELS = {"no-stream", "unnamed-column", "bad-column-name", "duplicate-column", "reserved-column"}
 """What a model must not do and any other SELECT may."""
 
 

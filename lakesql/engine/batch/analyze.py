@@ -16,7 +16,7 @@ from lakesql.engine.sources.parsed import empty_records
 from lakesql.engine.spark.plan import replace_view
 from lakesql.errors import RunError
 from lakesql.model.properties import ModelProperties
-from lakesql.names import MADE_VIEW, is_reserved
+from lakesql.names import MADE_VIEW, is_reserved, keeper_of, say_kept
 from lakesql.stream.types import field_name, parse_type
 
 
@@ -67,11 +67,17 @@ def _analyze_check(session: SparkSession, check: Check) -> None:
 
 
 def landing_columns(schema: StructType, properties: ModelProperties) -> tuple[TableColumn, ...]:
-    """The columns of a table that holds rows of this schema: lakesql's own columns stay behind."""
+    """The columns of a table that holds rows of this schema: lakesql's own columns stay behind.
+
+    Raises `RunError` (`reserved-column`) where it has one that no table can have, which a * may have brought.
+    """
+    landing = [field for field in schema.fields if not is_reserved(field.name)]
+    for field in landing:
+        if keeper := keeper_of(field.name):
+            what, why, fix = say_kept(field.name, keeper)
+            raise RunError.of("reserved-column", what, why=why, fix=fix)
     return tuple(
-        TableColumn(field.name, type_text(field.dataType), properties.description_of(field.name))
-        for field in schema.fields
-        if not is_reserved(field.name)
+        TableColumn(field.name, type_text(field.dataType), properties.description_of(field.name)) for field in landing
     )
 
 
