@@ -16,6 +16,10 @@ class Condition(NamedTuple):
 
 
 CONDITIONS: dict[str, Condition] = {
+    "ambiguous-column": Condition(
+        "A name in the SELECT may be a column of several tables that it reads, or of several aliases before it.",
+        "Say which: put the alias of its table before it, or give one of them another name.",
+    ),
     "analysis-failed": Condition(
         "Spark's analyzer refuses the model's SELECT: a column that does not exist, types that do not go together.",
         "Correct the SELECT where the message points.",

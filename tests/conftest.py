@@ -67,6 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", default="1/1", help="How many of the tests of each folder of a tier are taken.")
     parser.addoption("--feed-seeds", type=int, default=200, help="How many random feeds tests/feeds takes.")
     parser.addoption("--feed-seed", type=int, help="The one random feed that tests/feeds takes.")
+    parser.addoption("--changed-selects", type=int, default=200, help="How many changed SELECTs Spark is asked about.")
     parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")

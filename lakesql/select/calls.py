@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import ProjectError, did_you_mean
-from lakesql.select.functions import FORBIDDEN_FUNCTIONS
+from lakesql.select.functions import FORBIDDEN_FUNCTIONS, TABLE_FUNCTIONS
 from lakesql.select.registry import COUNTS
 from lakesql.select.sqltext import Findings, Text
 
@@ -24,9 +24,23 @@ def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
     if not suspects:
         return
     for function in tree.find_all(exp.Func):
-        call = suspects.get(function.meta.get("start", -1)) if function._meta else None
-        if call is not None and not isinstance(function.parent, exp.Dot | exp.Table):
+        call = suspects.pop(function.meta.get("start", -1), None) if function._meta else None
+        is_elsewhere = (isinstance(function.parent, exp.Dot) and function.arg_key == "expression") or (
+            isinstance(function.parent, exp.Table) and function.name.lower() not in TABLE_FUNCTIONS
+        )
+        if call is not None and (not is_elsewhere or call.name in TABLE_FUNCTIONS):
             _note(call, text.tokens[call.index].start, findings)
+    for offset, call in suspects.items():
+        if call.name in _WITHOUT_PLACE and _starts_expression(text.tokens, call):
+            _note(call, offset, findings)
+
+
+def _starts_expression(tokens: list[Token], call: _Call) -> bool:
+    """Whether the word before a bracket begins an expression, and is no alias of a table nor a type."""
+    before = tokens[call.index - 1] if call.index else None
+    if before is None or before.token_type in _BEFORE_EXPRESSION:
+        return True
+    return before.text in _OPERATORS
 
 
 def stop_at_wrong_counts(text: Text, findings: Findings) -> None:
@@ -53,6 +67,37 @@ _ODD = frozenset(
 )
 """What makes of commas something else than the ends of arguments: FROM in trim, a type's name, a query."""
 
+_WITHOUT_PLACE = frozenset(
+    {"approx_percentile", "array_agg", "ceil", "chr", "decode", "element_at", "exists", "floor", "from_utc_timestamp"}
+    | {"if", "initcap", "listagg", "max_by", "min_by", "mod", "named_struct", "overlay", "percentile"}
+    | {"percentile_approx", "percentile_cont", "percentile_disc", "position", "shiftleft", "shiftright", "string_agg"}
+    | {
+        "first",
+        "first_value",
+        "last",
+        "last_value",
+        "substr",
+        "substring",
+        "to_utc_timestamp",
+        "transform",
+        "try_element_at",
+        "max",
+        "min",
+        "any_value",
+    }
+)
+"""Functions of whose calls sqlglot does not keep where they stand."""
+
+_BEFORE_EXPRESSION = frozenset(
+    {TokenType.SELECT, TokenType.DISTINCT, TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.COMMA, TokenType.FARROW}
+    | {TokenType.WHERE, TokenType.HAVING, TokenType.ON, TokenType.AND, TokenType.OR, TokenType.NOT}
+    | {TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.CASE, TokenType.GROUP_BY, TokenType.ORDER_BY}
+    | {TokenType.ARROW, TokenType.PARTITION_BY, TokenType.BETWEEN, TokenType.LIKE, TokenType.IN}
+)
+_OPERATORS = frozenset(
+    {"+", "-", "*", "/", "%", "||", "=", "==", "<", "<=", ">", ">=", "<>", "!=", "<=>", "|", "&", "^"}
+)
+
 _STARTS_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT})
 
 
@@ -70,9 +115,8 @@ def _calls(text: Text) -> Iterator[_Call]:
         elif kind is TokenType.R_PAREN or kind is TokenType.R_BRACKET:
             start, commas, is_odd = opened.pop()
             if start and tokens[start].token_type is TokenType.L_PAREN:
-                after = tokens[index + 1].text.upper() if index + 1 < len(tokens) else ""
                 is_empty = index == start + 1
-                count = None if is_odd or after.startswith("WITHIN") else 0 if is_empty else commas + 1
+                count = None if is_odd else 0 if is_empty else commas + 1
                 yield _Call(start - 1, tokens[start - 1].text.lower(), count)
         elif kind in _ODD or (kind is TokenType.STAR and tokens[index - 1].token_type in _STARTS_ARGUMENT):
             opened[-1][2] = 1
@@ -85,7 +129,22 @@ def _is_right(call: _Call, text: Text) -> bool:
         return True
     if call.name not in COUNTS_OF:
         return False
-    return call.count is None or COUNTS_OF[call.name].has(call.count)
+    if call.count is None or (call.name == "exists" and _kind_behind(call, text) is TokenType.L_PAREN):
+        return True
+    if call.count == 3 and call.name in _WITH_UNITS:
+        return _kind_behind(call, text) is not TokenType.NULL and _names_unit(call, text)
+    return COUNTS_OF[call.name].has(call.count)
+
+
+def _kind_behind(call: _Call, text: Text) -> TokenType | None:
+    """The first token in the brackets of a call."""
+    index = call.index + 2
+    return text.tokens[index].token_type if index < len(text.tokens) else None
+
+
+def _names_unit(call: _Call, text: Text) -> bool:
+    """Whether the first argument of a call is one word, as that of a unit is."""
+    return text.tokens[call.index + 3].token_type is TokenType.COMMA
 
 
 def _note(call: _Call, offset: int, findings: Findings) -> None:
@@ -135,12 +194,11 @@ def _with(counts: Counts, *more: int) -> Counts:
 
 _PLAIN = {name: counts for text, names in COUNTS.items() for counts in [read_counts(text)] for name in names.split()}
 
+_WITH_UNITS = frozenset({"date_add", "date_diff", "dateadd", "datediff"})
+
 COUNTS_OF = {
     **_PLAIN,
-    **{
-        name: _with(_PLAIN.get(name, Counts(frozenset())), 3)
-        for name in ("date_add", "date_diff", "dateadd", "datediff")
-    },
+    **{name: _with(_PLAIN.get(name, Counts(frozenset())), 3) for name in _WITH_UNITS},
     **{name: Counts(frozenset({3})) for name in ("timestampadd", "timestampdiff", "timediff")},
 }
 """The functions, and those that SQL has beside them: with a unit first."""
@@ -158,7 +216,6 @@ _NO_CALLS = frozenset(
         "between",
         "div",
         "when",
-        "exists",
         "any",
         "some",
         "all",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.names import CHANGE, RECORD, is_reserved
-from lakesql.select.derive import derive_type
+from lakesql.select.derive import derive_shape
+from lakesql.select.generators import generated_columns, is_generator
 from lakesql.select.groups import ordinal
 from lakesql.select.refusals import refuse_alias, refuse_foreign
 from lakesql.select.relation import (
     Column,
     Relation,
+    Scope,
     Sources,
     Walk,
     columns_of_one,
@@ -22,7 +26,7 @@ from lakesql.select.relation import (
     unaliased,
 )
 from lakesql.select.sqltext import projections
-from lakesql.stream.types import parse_type
+from lakesql.stream.types import known, parse_type, whole
 
 _TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
 """What keeps a watermark of its first argument."""
@@ -39,26 +43,63 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
     known = True
     for expression, span in zip(expressions, spans, strict=True):
         start = walk.text.tokens[min(span[0], len(walk.text.tokens) - 1)].start
-        if isinstance(expression, exp.Aliases):
-            for alias in expression.expressions:
-                refuse_alias(alias, walk)
-                columns.append(Column(alias.name, offset_of(alias)))
-        elif expression.is_star and isinstance(expression, exp.Star | exp.Column):
+        earlier = aliases_of(columns)
+        if expression.is_star and isinstance(expression, exp.Star | exp.Column):
             refuse_foreign(expression.this if isinstance(expression, exp.Column) else expression, start, walk)
-            expanded = _star(expression, start, sources)
-            known = known and expanded is not None
-            columns.extend(expanded or ())
+            found: list[Column] | None = _star(expression, start, sources)
+        elif is_generator(expression.this if isinstance(expression, exp.Alias | exp.Aliases) else expression):
+            found = _generated(expression, start, Scope(tuple(sources), earlier), walk)
         else:
-            if isinstance(expression, exp.Alias):
-                refuse_alias(expression.args.get("alias"), walk)
-            inner = expression.this if isinstance(expression, exp.Alias) else expression
-            column = replace(_column(expression, start, sources), type=derive_type(inner, sources))
-            if column.column is not None and any(source.source for _, source in sources):
-                may_be_alias = column.column.lower() in {earlier.folded for earlier in columns}
-                column = replace(column, stream=None, column=None) if may_be_alias else column
-            cast = _cast_type(expression, span, walk)
-            columns.append(replace(column, cast=cast, type=parse_type(cast)) if cast else column)
+            found = [_single(expression, span, start, Scope(tuple(sources), earlier), walk)]
+        known = known and found is not None
+        columns += found or ()
     return tuple(columns) if known else None
+
+
+def aliases_of(columns: Iterable[Column]) -> Mapping[str, tuple[Column, ...]]:
+    """Columns of a SELECT by their names, in small letters, as other expressions of it may name them."""
+    named: dict[str, tuple[Column, ...]] = {}
+    for column in columns:
+        named[column.folded] = (*named.get(column.folded, ()), column)
+    return named
+
+
+def _generated(generator: exp.Expr, start: int, scope: Scope, walk: Walk) -> list[Column]:
+    """The columns of a generator, under its aliases where it has some."""
+    if isinstance(generator, exp.Aliases):
+        aliases = generator.expressions
+    else:
+        aliases = [generator.args["alias"]] if isinstance(generator, exp.Alias) else []
+    made = generated_columns(generator.this if aliases else generator, start, scope)
+    for alias in aliases:
+        refuse_alias(alias, walk)
+    if not aliases:
+        return [Column(None, start, is_made_up=True)] if made is None else list(made)
+    known = made if made is not None and len(made) == len(aliases) else ()
+    return list(renamed(known, aliases))
+
+
+def renamed(columns: Iterable[Column], aliases: Iterable[exp.Expr]) -> Iterator[Column]:
+    """The columns under the names of a list, of types that are not known where there are no such columns."""
+    for alias, column in zip_longest(aliases, columns):
+        if alias is not None:
+            known = column or Column(None, 0)
+            yield Column(alias.name, offset_of(alias), type=known.type, shape=known.shape)
+
+
+def _single(expression: exp.Expr, span: tuple[int, int], start: int, scope: Scope, walk: Walk) -> Column:
+    """An expression that is one column."""
+    sources = list(scope.sources)
+    if isinstance(expression, exp.Alias):
+        refuse_alias(expression.args.get("alias"), walk)
+    inner = expression.this if isinstance(expression, exp.Alias) else expression
+    shape = derive_shape(inner, scope)
+    column = replace(_column(expression, start, sources), type=whole(shape), shape=shape)
+    if column.column is not None and any(source.source for _, source in sources):
+        may_be_alias = column.column.lower() in scope.aliases
+        column = replace(column, stream=None, column=None) if may_be_alias else column
+    cast = _cast_type(expression, span, walk)
+    return replace(column, cast=cast, type=parse_type(cast)) if cast else column
 
 
 def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Column] | None:
@@ -66,7 +107,7 @@ def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Col
     over = starred(star, sources)
     dropped, cut = excepted(star, sources)
     if not over:
-        return None
+        return _struct_star(star, start, sources)
     columns = columns_of_one((each for _, each in sources), over[0]) if qualified else columns_side_by_side(over)
     if columns is None:
         return None
@@ -75,6 +116,16 @@ def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Col
         for column in columns
         if (name := column.folded) not in dropped and not is_reserved(name)
     ]
+
+
+def _struct_star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Column] | None:
+    """The fields that the star of a struct stands for; None where its type is not known."""
+    if not isinstance(star, exp.Column) or star.this.args.get("except_"):
+        return None
+    kind = derive_shape(star, Scope(tuple(sources)))
+    if kind is None or kind.name != "struct":
+        return None
+    return [Column(field.name, start, type=whole(field.type), shape=known(field.type)) for field in kind.fields]
 
 
 def excepted(star: exp.Expr, sources: Sources) -> tuple[frozenset[str], frozenset[str]]:
@@ -112,7 +163,8 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:
     match expression:
         case exp.Alias():
             alias = expression.args["alias"]
-            return replace(_column(expression.this, start, sources), name=alias.name, offset=offset_of(alias, start))
+            inner = _column(expression.this, start, sources)
+            return replace(inner, name=alias.name, offset=offset_of(alias, start), is_made_up=False, made=object())
         case exp.Paren():
             return _column(expression.this, start, sources)
         case exp.Column():
@@ -123,7 +175,11 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:
             # Spark names the cast of a plain column after it, and of anything else after the whole expression
             return Column(expression.this.name if _is_plain(expression.this, sources) else None, start)
         case exp.Anonymous() if expression.name.lower() in _TIME_FUNCTIONS and expression.expressions:
-            return Column(None, start, event_time=_column(expression.expressions[0], start, sources).event_time)
+            event_time = _column(expression.expressions[0], start, sources).event_time
+            name = expression.name.lower() if expression.name.lower() in ("window", "session_window") else None
+            return Column(name, start, event_time=event_time, is_made_up=True)
+        case exp.Literal() | exp.Boolean() | exp.Null():
+            return Column(None, start, is_made_up=True)
         case _:
             return Column(None, start)
 
@@ -164,9 +220,9 @@ def _resolved(column: exp.Column, sources: Sources) -> Column:
         return Column(None, 0)
     if len(parts) == 2:
         sources = [(name, source) for name, source in sources if name.lower() == parts[0]]
-    known = (column for _, source in sources for column in source.named or () if column.name is not None)
-    if found := next((each for each in known if each.folded == parts[-1]), None):
-        return found
+    for _, source in sources:
+        if found := (source.index or {}).get(parts[-1]):
+            return found[0]
     if len(sources) == 1 and (name := sources[0][1].source) and not is_reserved(parts[-1]):
         return Column(column.name, 0, name, column.name)
     return Column(None, 0)

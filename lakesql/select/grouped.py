@@ -18,17 +18,21 @@ def check_grouped(select: exp.Select, mark: int, sources: Sources, walk: Walk) -
     """Notes each column of a SELECT with GROUP BY or an aggregate that is neither grouped by nor aggregated."""
     group = select.args.get("group")
     starts = {walk.text.tokens[index].start for index in walk.text.aggregates.get(mark, ())}
-    if (group is None and not starts) or (group is not None and group.args.get("all")):
+    having = select.args.get("having")
+    if (group is None and not starts and having is None) or (group is not None and group.args.get("all")):
         return
     found = {call.meta.get("start") for call in select.find_all(exp.Func) if call._meta} & starts
     if found != starts:
         return  # of some aggregate it is not known what is in it
-    if group is None and not any(_aggregates(item, starts) for item in select.expressions):
+    if group is None and having is None and not any(_aggregates(item, starts) for item in select.expressions):
         return
     names = _names_in_keys(group, select, sources) if group is not None else frozenset[str]()
-    for item in select.expressions:
+    given = {item.alias_or_name.lower() for item in select.expressions}
+    for item in (*select.expressions, *((having,) if having is not None else ())):
         for column in _outside_of_aggregates(item, starts):
             parts = _names(column, sources)
+            if item is having and parts[0] in given:
+                continue
             if names.isdisjoint(parts) and _is_read(parts[0], sources):
                 text = ".".join(part.name for part in column.parts)
                 walk.findings.add(

@@ -277,9 +277,8 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
     names: set[str] = set()
     for column in columns:
         name = column.name
-        if name is None:
-            what, why = "This expression has no name.", "It becomes a column of the table."
-            findings.add("unnamed-column", column.offset, what, why)
+        if name is None or column.is_made_up:
+            _note_unnamed(column, columns, findings)
             continue
         condition = what = why = fix = ""
         if is_reserved(name):
@@ -298,6 +297,19 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
         kind = column.type.text if column.type is not None else None
         outputs.append(Output(name, column.offset, column.stream, column.column, column.cast, kind, column.change))
     return tuple(outputs)
+
+
+def _note_unnamed(column: Column, columns: tuple[Column, ...], findings: Findings) -> None:
+    """Notes a column of the model that has no name but the one that Spark makes up."""
+    beside = [it.name or "" for it in columns if it.is_made_up and it.offset == column.offset]
+    if len(beside) < 2:
+        what, why = "This expression has no name.", "It becomes a column of the table."
+        fix = "Add `AS …`; `AS (…, …)` where it makes several columns." if column.is_made_up else ""
+        findings.add("unnamed-column", column.offset, what, why, fix)
+        return
+    what, why = f"This expression makes {len(beside)} columns without names.", "They become columns of the table."
+    fix = f"Give a name to each: `… AS ({', '.join(beside)})`."
+    findings.add("unnamed-column", column.offset, what, why, fix)
 
 
 def _read_condition(

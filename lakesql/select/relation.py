@@ -28,7 +28,10 @@ class Column:
 
     `change` is the field of `_change` that it plainly is.
     `name` is None where Spark would make one up. `event_time` says that Spark finds the stream's watermark in it.
-    `type` is None where only Spark's analyzer knows it.
+    `type` is None where only Spark's analyzer knows it. `shape` is the same with what is known of its parts: the fields
+    of a struct, the elements of an array.
+    `is_made_up`: Spark makes up the name, so it is none to land under; where it is None too, it may be a plain word.
+    `made` is the same for columns that are passed on as they are: of two names for one such there is no doubt.
     """
 
     name: str | None
@@ -39,6 +42,14 @@ class Column:
     event_time: bool = False
     type: SparkType | None = None
     change: str | None = None
+    shape: SparkType | None = None
+    is_made_up: bool = False
+    made: object = field(default_factory=object, compare=False)
+
+    @property
+    def known(self) -> SparkType | None:
+        """What is known of its type."""
+        return self.shape or self.type
 
     @property
     def folded(self) -> str:
@@ -75,6 +86,7 @@ class Relation:
     `offered` are the columns that names may mean where `columns` is None: a model's table has those of its SELECT, and
     perhaps more.
     `added` are the columns of lakesql's that `*` gives of it too: `_record` and `_change`, where they are used.
+    `path` is what it is called by its catalog and namespace, in small letters, where it has no alias.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -90,6 +102,8 @@ class Relation:
     using: tuple[str, ...] = ()
     offered: tuple[Column, ...] | None = None
     added: frozenset[str] = frozenset()
+    path: tuple[str, ...] = ()
+    _index: Mapping[str, tuple[Column, ...]] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def named(self) -> tuple[Column, ...] | None:
@@ -97,10 +111,22 @@ class Relation:
         return self.offered if self.columns is None else self.columns
 
     @property
+    def index(self) -> Mapping[str, tuple[Column, ...]] | None:
+        """The columns that names may mean, by name in small letters; None where they cannot be known."""
+        if self._index is None and self.named is not None:
+            index: dict[str, tuple[Column, ...]] = {}
+            for column in self.named:
+                same = index.get(column.folded, ())
+                if all(column.made is not other.made for other in same):
+                    index[column.folded] = (*same, column)
+            object.__setattr__(self, "_index", index)
+        return self._index
+
+    @property
     def by_name(self) -> Mapping[str, Column] | None:
         """The same by name in small letters; None also where Spark makes up the name of one."""
-        found = {column.folded: column for column in self.named or ()}
-        return None if self.named is None or "" in found else found
+        index = self.index
+        return None if index is None or "" in index else {name: found[-1] for name, found in index.items()}
 
 
 def columns_side_by_side(relations: Iterable[Relation]) -> tuple[Column, ...] | None:
@@ -136,13 +162,17 @@ Sources: TypeAlias = list[tuple[str, Relation]]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the names of one SELECT may mean: what it reads, and the aliases of its own columns.
+    """What names may mean in one place of a SELECT.
 
-    `sources` are by the name that columns are qualified with, each with its columns by name (None: not known).
+    `sources` are what it reads, by the name that columns are qualified with. `aliases` are the columns of the SELECT
+    itself that may be named here, in small letters; where two have one name there are several. `variables` are those of
+    the lambda functions around. `is_open`: any name may mean something.
     """
 
-    sources: tuple[tuple[str, Mapping[str, Column] | None], ...]
-    aliases: frozenset[str] = frozenset()
+    sources: tuple[tuple[str, Relation], ...] = ()
+    aliases: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    variables: Mapping[str, SparkType | None] = field(default_factory=dict)
+    is_open: bool = False
 
 
 Names: TypeAlias = Mapping[str, Relation]
@@ -160,6 +190,7 @@ class Walk:
     `around` are the scopes of the SELECTs around the query that is being read.
     `event_times` are the expressions by whose event time SELECTs group, by SELECT.
     `noted` is what some models alone must not do: by condition, where it is first done.
+    `read` are the columns of the relations that were read so far, by their ids.
     """
 
     text: Text
@@ -173,6 +204,7 @@ class Walk:
     flowing: dict[int, tuple[exp.Select, Sources]] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
     event_times: dict[int, str] = field(default_factory=dict)
+    read: dict[int, tuple[Column, ...] | None] = field(default_factory=dict)
     reads_tables: bool = False
     filters: bool = False
 

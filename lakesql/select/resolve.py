@@ -7,39 +7,47 @@ catalog knows, any name may be one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
 from lakesql.errors import did_you_mean
-from lakesql.select.functions import TABLE_FUNCTIONS
-from lakesql.select.relation import Column, Scope, Sources, Walk, offset_of
-from lakesql.stream.types import find_field
+from lakesql.select.columns import aliases_of, starred
+from lakesql.select.derive import WINDOW, derive_shape, field_of, lambdas_of, with_variables
+from lakesql.select.lookup import find_columns, find_unqualified, is_called
+from lakesql.select.relation import Column, Relation, Scope, Sources, Walk, offset_of
+from lakesql.stream.types import SparkType, find_field
 
-_WITH_ALIASES = ("laterals", "group", "having", "qualify", "order", "sort", "distribute", "cluster", "windows")
-"""The clauses that may name a column of the SELECT itself, as its expressions may. WHERE may not."""
+_WITH_ALIASES = ("group", "having", "qualify", "order", "sort", "distribute", "cluster", "windows")
+"""The clauses that may name a column of the SELECT itself. WHERE may not, and an expression those before it."""
 
 _WORDS = frozenset(
     {"current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "current_time"}
     | {"localtimestamp", "current_timezone", "grouping__id", "session", "system", "builtin", "all"}
-    | {"window", "session_window"}
 )
-"""What Spark reads without brackets, the qualifiers of its variables, and the columns that grouping by time makes."""
+"""What Spark reads without brackets, and the qualifiers of its variables."""
+
+_WINDOWS = frozenset({"window", "session_window"})
+"""The columns that grouping by time makes."""
 
 _UNIT_FUNCTIONS = frozenset(
     {"timediff", "timestampdiff", "timestampadd", "datediff", "date_diff", "dateadd", "date_add"}
 )
 """Functions whose first argument may be the word of a unit."""
 
-UNKNOWN = Scope((("", None),))
-"""Where any name may mean something."""
+_WITHOUT_FIELDS = frozenset(
+    {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "time", "timestamp"}
+    | {"timestamp_ntz", "string", "binary", "decimal", "char", "varchar", "interval"}
+)
+"""The types whose values have nothing in them."""
 
 
-def scope_of(select: exp.Select, sources: Sources) -> Scope:
+def scope_of(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None) -> Scope:
     """The scope of a SELECT, for the queries inside its expressions. What a semi join hides may be named in its ON."""
     if any(source.columns == () for _, source in sources):
-        return UNKNOWN
-    return Scope(_by_name(sources), _aliases(select))
+        return Scope(is_open=True)
+    return Scope(tuple(sources), aliases_of(columns or ()), is_open=columns is None)
 
 
 def check_names(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, walk: Walk) -> bool:
@@ -48,126 +56,243 @@ def check_names(select: exp.Select, sources: Sources, columns: tuple[Column, ...
     Says whether there were none.
     `columns` are what the SELECT gives, as far as they can be named.
     """
-    known, before = _by_name(sources), len(walk.findings.problems)
-    is_open = columns is None or any(map(_is_generator, select.expressions))
-    named = Scope((*known, *UNKNOWN.sources) if is_open else known, _aliases(select))
-    stars = [item for item in select.expressions if isinstance(item, exp.Column) and item.is_star]
-    _check([*stars, select.args.get("where")], Scope(known), walk)
-    _check([item for item in select.expressions if item not in stars] if stars else [*select.expressions], named, walk)
-    _check([found for key in _WITH_ALIASES if (found := select.args.get(key))], named, walk)
+    before = len(walk.findings.problems)
+    plain = Scope(tuple(sources), _windows_of(select))
+    check_expressions([select.args.get("where")], Scope(tuple(sources)), walk)
+    earlier: list[Column] = []
+    given = _columns_of_items(select, columns)
+    for item in select.expressions:
+        if item.is_star and isinstance(item, exp.Star | exp.Column):
+            check_expressions([item], Scope(tuple(sources)), walk)
+            _check_excepted(item, sources, walk)
+        else:
+            check_expressions([item], replace(plain, aliases={**plain.aliases, **aliases_of(earlier)}), walk)
+        earlier += given.get(id(item), ()) if isinstance(item, exp.Alias | exp.Aliases) else _field_of_item(item, plain)
+    everything = replace(plain, aliases={**plain.aliases, **aliases_of(_aliased(columns))})
+    is_open = columns is None or any(column.name is None and column.is_made_up for column in columns)
+    named = replace(everything, is_open=is_open)
+    check_expressions([found for key in _WITH_ALIASES if (found := select.args.get(key))], named, walk)
     return len(walk.findings.problems) == before
 
 
-def check_join(join: exp.Join, sources: Sources, walk: Walk) -> None:
-    """Notes the names in a join's ON that mean nothing to what is joined."""
+def check_join(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
+    """Notes the names in a join's ON that mean nothing to what is joined, and those of USING that a side lacks."""
     if (on := join.args.get("on")) is not None:
-        _check([on], Scope(_by_name(sources)), walk)
+        check_expressions([on], Scope(tuple(left + right)), walk)
+    for name in join.args.get("using") or ():
+        for side, sources in (("left", left), ("right", right)):
+            _check_shared(name, side, sources, walk)
 
 
-def _by_name(sources: Sources) -> tuple[tuple[str, Mapping[str, Column] | None], ...]:
-    return tuple((name, source.by_name) for name, source in sources)
+def _check_shared(name: exp.Expr, side: str, sources: Sources, walk: Walk) -> None:
+    """Notes a column of USING that one side of the join lacks, or has twice."""
+    found, is_known = find_unqualified(name.name.lower(), sources)
+    if len(found) > 1:
+        _note_ambiguous(name, walk)
+    elif not found and is_known:
+        there = [column for _, source in sources for column in source.named or ()]
+        what = f"There is no column '{name.name}' on the {side} side of this JOIN."
+        walk.findings.add(
+            "unknown-column", offset_of(name), what, "USING names columns of both.", _suggest(name, there)
+        )
 
 
-def _is_generator(expression: exp.Expr) -> bool:
-    """Whether an expression makes columns whose names are its own affair."""
-    name = expression.name if isinstance(expression, exp.Anonymous) else expression.key
-    return name.lower().replace("_", "") in _GENERATORS
+def check_expressions(nodes: Iterable[object], scope: Scope, walk: Walk) -> None:
+    """Notes the names in expressions that mean nothing in a scope, nor in those of the queries around."""
+    for node in nodes:
+        _check(node, scope, walk)
 
 
-_GENERATORS = frozenset(name.replace("_", "") for name in TABLE_FUNCTIONS)
+def _check(node: object, scope: Scope, walk: Walk) -> None:
+    if isinstance(node, exp.Column):
+        _check_column(node, scope, walk)
+    elif isinstance(node, list):
+        check_expressions(node, scope, walk)
+    elif isinstance(node, exp.Query | exp.Star) or not isinstance(node, exp.Expr):
+        return
+    elif isinstance(node, exp.Dot):
+        _check(node.this, scope, walk)
+        if isinstance(node.expression, exp.Identifier):
+            _check_field(node, scope, walk)
+        else:
+            _check(node.expression, scope, walk)
+    elif isinstance(node, exp.Anonymous) and node.name.lower() in _UNIT_FUNCTIONS:
+        check_expressions(node.expressions[1:], scope, walk)
+    else:
+        if isinstance(node, exp.Bracket):
+            _check_item(node, scope, walk)
+        found = lambdas_of(node) if isinstance(node, exp.Func) else ()
+        for inner in found:
+            _check(inner.this, with_variables(inner, node, scope), walk)
+        for part in node.args.values():
+            parts = part if isinstance(part, list) else (part,)
+            check_expressions((it for it in parts if not isinstance(it, exp.Lambda)), scope, walk)
 
 
-def _aliases(select: exp.Select) -> frozenset[str]:
-    """The names that a SELECT gives. A column that is merely passed on gives none of its own."""
-    names: list[str] = []
-    for expression in select.expressions:
-        if isinstance(expression, exp.Aliases):
-            names += (alias.name.lower() for alias in expression.expressions)
-        elif not isinstance(expression, exp.Column) or len(expression.parts) > 1:
-            names.append(expression.alias_or_name.lower())
-    return frozenset(names)
+def _check_field(node: exp.Dot, scope: Scope, walk: Walk) -> None:
+    """Notes a field of an expression that its type does not have."""
+    path = [node.expression]
+    kind = derive_shape(node.this, scope)
+    if kind is not None:
+        _check_fields(_called(node.this), kind, path, walk)
 
 
-def _check(nodes: list[object], scope: Scope, walk: Walk) -> None:
-    scopes = [scope, *reversed(walk.around)]
-    for column in _columns_below(nodes):
-        _check_column(column, scopes, walk)
+def _called(value: exp.Expr) -> str:
+    """What a message calls a value: by its name, where it has one."""
+    return value.name if isinstance(value, exp.Column | exp.Identifier) else "This value"
 
 
-def _columns_below(nodes: list[object]) -> Iterator[exp.Column]:
-    """The names of columns in expressions, but for those in queries and in what a star leaves out."""
-    while nodes:
-        part = nodes.pop()
-        if isinstance(part, exp.Column):
-            yield part
-        elif isinstance(part, list):
-            nodes += part
-        elif isinstance(part, exp.Anonymous) and part.name.lower() in _UNIT_FUNCTIONS:
-            nodes += part.expressions[1:]
-        elif isinstance(part, exp.Expr) and not isinstance(part, exp.Query | exp.Star):
-            nodes += part.args.values()
+def _check_item(node: exp.Bracket, scope: Scope, walk: Walk) -> None:
+    """Notes a field that a struct is asked for by a text, `address['city']`, and does not have."""
+    index = node.expressions[0] if len(node.expressions) == 1 else None
+    if not isinstance(index, exp.Literal) or not index.is_string:
+        return
+    kind = derive_shape(node.this, scope)
+    if kind is None or kind.name != "struct" or find_field(kind, index.name) is not None:
+        return
+    _note_field(_called(node.this), index.name, kind, offset_of(node), walk)
 
 
-def _check_column(column: exp.Column, scopes: list[Scope], walk: Walk) -> None:
+def _check_column(column: exp.Column, scope: Scope, walk: Walk) -> None:
     """Notes what of a name means nothing, if anything: the columns, then what qualifies them, then fields."""
     parts = [part for part in column.parts if not isinstance(part, exp.Star)]
     names = [part.name.lower() for part in parts]
-    is_qualified = len(column.parts) > 1
-    if not names or names[0] in _WORDS or "(" in names[0] or any(name.startswith("_") for name in names[:2]):
-        return  # Spark's own words, names that it makes up, and columns of lakesql's or of the table format's
-    named: list[str] = []
-    there: list[Column] = []
-    lacking: tuple[str, Mapping[str, Column]] | None = None
-    is_known = True
-    for scope in scopes:
-        for name, columns in scope.sources:
-            if is_qualified and name.lower() == names[0]:
-                if columns is None or len(names) == 1:
-                    return
-                if names[1] in columns:
-                    _check_fields(columns[names[1]], parts[2:], walk)
-                    return
-                lacking = lacking or (name, columns)
-            if columns is None:
-                is_known = False
-            elif names[0] in columns:
-                _check_fields(columns[names[0]], parts[1:], walk)
-                return
-            if name and name.lower() in names[1:3]:
-                return  # a table's name in several parts
-            named.append(name)
-            there += (columns or {}).values()
-        if names[0] in scope.aliases:
+    if not names or not names[0]:
+        return
+    lacking: tuple[str, Relation] | None = None
+    scopes = [scope, *reversed(walk.around)]
+    for each in scopes:
+        if column.is_star and any(is_called(name, source, names) for name, source in each.sources):
             return
+        found = find_columns(names, each)
+        if len(found.columns) > 1:
+            _note_ambiguous(parts[found.used - 1], walk)
+            return
+        if found.columns:
+            (one,) = found.columns
+            if one.known is not None:
+                _check_fields(one.name or "", one.known, parts[found.used :], walk)
+            return
+        if not found.is_known:
+            return
+        lacking = lacking or found.lacking
+    if not _is_spark_word(parts):
+        _note_unknown(parts, len(column.parts) > 1, lacking, scopes, walk)
+
+
+def _windows_of(select: exp.Select) -> dict[str, tuple[Column, ...]]:
+    """The columns `window` and `session_window` of a SELECT that calls a function of that name."""
+    if select.args.get("group") is None:
+        return {}
+    called = {call.name.lower() for call in select.find_all(exp.Anonymous) if call.name.lower() in _WINDOWS}
+    return {name: (Column(name, 0, shape=WINDOW),) for name in called}
+
+
+def _columns_of_items(select: exp.Select, columns: tuple[Column, ...] | None) -> dict[int, tuple[Column, ...]]:
+    """The columns that the aliases of a SELECT name, by the expression."""
+    by_offset: dict[int, tuple[Column, ...]] = {}
+    for column in columns or ():
+        by_offset[column.offset] = (*by_offset.get(column.offset, ()), column)
+    found = {}
+    for item in select.expressions:
+        names = item.expressions if isinstance(item, exp.Aliases) else [item.args.get("alias")]
+        offsets = [offset_of(name) for name in names if isinstance(name, exp.Expr)]
+        known = [column for offset in offsets for column in by_offset.get(offset, ())]
+        found[id(item)] = tuple(known) or tuple(Column(name.name, 0) for name in names if isinstance(name, exp.Expr))
+    return found
+
+
+def _field_of_item(item: exp.Expr, scope: Scope) -> tuple[Column, ...]:
+    """The field that an expression of a SELECT is, which has its name as an alias would."""
+    is_path = isinstance(item, exp.Column) and len(item.parts) > 1
+    if not is_path and not (isinstance(item, exp.Dot) and isinstance(item.expression, exp.Identifier)):
+        return ()
+    name = item.expression.name if isinstance(item, exp.Dot) else item.name
+    return (Column(name, 0, shape=derive_shape(item, scope)),)
+
+
+def _aliased(columns: tuple[Column, ...] | None) -> Iterator[Column]:
+    """The columns of a SELECT by which its other clauses may name them; of several with one name the first."""
+    seen: set[str] = set()
+    for column in columns or ():
+        if column.folded not in seen:
+            seen.add(column.folded)
+            yield column
+
+
+def _is_spark_word(parts: list[exp.Expr]) -> bool:
+    return parts[0].name.lower() in _WORDS or "(" in parts[0].name
+
+
+def _note_unknown(
+    parts: list[exp.Expr],
+    is_qualified: bool,
+    lacking: tuple[str, Relation] | None,
+    scopes: list[Scope],
+    walk: Walk,
+) -> None:
+    """Notes a name that means nothing in any scope."""
     if lacking is not None:
-        what = f"'{lacking[0]}' has no column '{parts[1].name}'."
-        walk.findings.add("unknown-column", offset_of(parts[1]), what, fix=_suggest(parts[1].name, lacking[1].values()))
-    elif is_known and is_qualified:
+        name, source = lacking
+        what = f"'{name}' has no column '{parts[1].name}'."
+        fix = _suggest(parts[1], source.named or ())
+        walk.findings.add("unknown-column", offset_of(parts[1]), what, fix=fix)
+        return
+    sources = [source for scope in scopes for source in scope.sources]
+    if is_qualified:
         what = f"Nothing that this SELECT reads is called '{parts[0].name}', and it has no such column."
-        walk.findings.add(
-            "unknown-alias", offset_of(parts[0]), what, fix=did_you_mean(parts[0].name, filter(None, named))
-        )
-    elif is_known:
-        why = "" if there else "The SELECT reads nothing that has columns."
-        what = f"There is no column '{parts[0].name}'."
-        walk.findings.add("unknown-column", offset_of(parts[0]), what, why, _suggest(parts[0].name, there))
+        fix = did_you_mean(parts[0].name, filter(None, [name for name, _ in sources]))
+        walk.findings.add("unknown-alias", offset_of(parts[0]), what, fix=fix)
+        return
+    there = [column for _, source in sources for column in source.named or ()]
+    there += [column for scope in scopes for same in scope.aliases.values() for column in same]
+    why = "" if there else "The SELECT reads nothing that has columns."
+    what = f"There is no column '{parts[0].name}'."
+    walk.findings.add("unknown-column", offset_of(parts[0]), what, why, _suggest(parts[0], there))
 
 
-def _suggest(name: str, columns: Iterable[Column]) -> str:
-    return did_you_mean(name, [column.name for column in columns if column.name])
+def _note_ambiguous(name: exp.Expr, walk: Walk) -> None:
+    what = f"'{name.name}' may be either of two columns."
+    why = "Several of what this SELECT reads have a column of that name."
+    walk.findings.add("ambiguous-column", offset_of(name), what, why)
 
 
-def _check_fields(column: Column, fields: list[exp.Expr], walk: Walk) -> None:
-    """Notes the first of the `fields` that the column's struct does not have."""
-    kind = column.type
+def _suggest(name: exp.Expr, columns: Iterable[Column]) -> str:
+    return did_you_mean(name.name, dict.fromkeys(column.name for column in columns if column.name))
+
+
+def _check_fields(of: str, kind: SparkType, fields: list[exp.Expr], walk: Walk) -> None:
+    """Notes the first of the `fields` that a value does not have. Those of an array are those of its structs."""
+    known: SparkType | None = kind
     for field in fields:
-        # SQL reads the fields of an array's structs as those of a struct.
-        of = kind.fields[0].type if kind is not None and kind.name == "array" else kind
-        if of is None or of.name != "struct":
+        inner = known.fields[0].type if known is not None and known.name == "array" else known
+        if known is None or inner is None or inner.name == "map":
             return
-        if (found := find_field(of, field.name)) is None:
-            what = f"'{column.name}' has no field '{field.name}'."
-            hint = did_you_mean(field.name, [known.name for known in of.fields])
-            walk.findings.add("unknown-field", offset_of(field), what, fix=hint)
+        if inner.name == "struct" and find_field(inner, field.name) is None:
+            _note_field(of, field.name, inner, offset_of(field), walk)
             return
-        kind = found.type if kind is of else None  # of an array comes an array, whose fields are not looked into
+        if inner.name in _WITHOUT_FIELDS:
+            what = f"{_quoted(of)} is of type {known.text}, and has no fields."
+            walk.findings.add("unknown-field", offset_of(field), what)
+            return
+        known = field_of(known, field.name)
+        of = field.name
+
+
+def _quoted(value: str) -> str:
+    return value if " " in value else f"'{value}'"
+
+
+def _note_field(of: str, name: str, struct: SparkType, offset: int, walk: Walk) -> None:
+    hint = did_you_mean(name, [known.name for known in struct.fields])
+    walk.findings.add("unknown-field", offset, f"{_quoted(of)} has no field '{name}'.", fix=hint)
+
+
+def _check_excepted(star: exp.Expr, sources: Sources, walk: Walk) -> None:
+    """Notes what `* EXCEPT (…)` leaves out that is not there."""
+    over = starred(star, sources)
+    inner = star.this if isinstance(star, exp.Column) else star
+    for item in inner.args.get("except_") or () if over else ():
+        of = [(name, source) for name, source in sources if any(source is each for each in over)]
+        column = item if isinstance(item, exp.Column) else exp.Column(this=item)
+        _check_column(column, Scope(tuple(of)), walk)

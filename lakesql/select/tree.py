@@ -15,10 +15,12 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakesql.errors import did_you_mean
 from lakesql.select.carry import carry_through
-from lakesql.select.columns import added_columns, group_keys, read_columns
+from lakesql.select.columns import added_columns, group_keys, read_columns, renamed
 from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
+from lakesql.select.generators import generated_columns
 from lakesql.select.grouped import check_grouped
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
+from lakesql.select.pivot import check_pivot, pivoted
 from lakesql.select.refusals import (
     refuse_above_aggregate,
     refuse_added,
@@ -35,6 +37,7 @@ from lakesql.select.relation import (
     Column,
     Names,
     Relation,
+    Scope,
     Sources,
     StreamShape,
     Walk,
@@ -44,7 +47,7 @@ from lakesql.select.relation import (
     offset_of,
     start_of,
 )
-from lakesql.select.resolve import UNKNOWN, check_join, check_names, scope_of
+from lakesql.select.resolve import check_expressions, check_join, check_names, scope_of
 from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text, clause, projections
 from lakesql.select.stateful import columns_of, shape_of, shapes_below
 from lakesql.select.ungrouped import find_event_time
@@ -108,14 +111,15 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     walk.seen.add(mark)
     refuse_foreign(select, walk.text.tokens[mark].start, walk)
     from_ = select.args.get("from_")
-    sources = _joined(_tables(from_.this, names, walk), select, names, walk) if from_ is not None else []
-    _read_subqueries(select, sources, names, walk)
+    sources = _joined(_tables(from_.this, [], names, walk), select, [], names, walk) if from_ is not None else []
     columns = read_columns(select, mark, sources, walk)
     offered = None
     if columns is None:
         known = [(name, replace(source, columns=source.named)) for name, source in sources]
         offered = read_columns(select, mark, known, walk)
-    if check_names(select, sources, columns or offered, walk):
+    given = offered if columns is None else columns
+    _read_subqueries(select, sources, given, names, walk)
+    if check_names(select, sources, given, walk):
         check_grouped(select, mark, sources, walk)
     flowing = [source for _, source in sources if source.streams]
     if not flowing:
@@ -181,27 +185,30 @@ def _aggregate_offset(select: exp.Select, mark: int, walk: Walk) -> int:
     return walk.text.tokens[found[0] if found else min(walk.text.aggregates.get(mark, (mark,)))].start
 
 
-def _tables(table: exp.Expr, names: Names, walk: Walk) -> Sources:
-    """A table of a FROM and what is joined to it, by brackets, by a later ON, or in `FROM … SELECT`."""
+def _tables(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> Sources:
+    """A table of a FROM and what is joined to it, by brackets, by a later ON, or in `FROM … SELECT`.
+
+    `left` is what stands left of it, which LATERAL may name.
+    """
     if _is_bracketed(table) and not table.alias and not table.args.get("pivots"):
-        sources = _tables(table.this, names, walk)
+        sources = _tables(table.this, left, names, walk)
     else:
-        sources = [_table(table, names, walk)]
-    return _joined(sources, table, names, walk)
+        sources = [_table(table, left, names, walk)]
+    return _joined(sources, table, left, names, walk)
 
 
 def _is_bracketed(table: exp.Expr) -> bool:
     return isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table)
 
 
-def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sources:
+def _joined(sources: Sources, around: exp.Expr, left: Sources, names: Names, walk: Walk) -> Sources:
     """The sources with the joins and the lateral views of a SELECT or a table, in order."""
     for join in around.args.get("joins") or ():
         refuse_foreign(join, offset_of(join.this), walk)
-        right = _tables(join.this, names, walk)
+        right = _tables(join.this, left + sources, names, walk)
         left_flows = any(source.streams for _, source in sources)
         right_flows = any(source.streams for _, source in right)
-        check_join(join, sources + right, walk)
+        check_join(join, sources, right, walk)
         side, kind = join.side.upper(), join.kind.upper()
         hidden = kind in ("SEMI", "ANTI")
         if left_flows and right_flows and (side or hidden):
@@ -223,9 +230,12 @@ def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sou
         elif join.args.get("using") or join.method.upper() == "NATURAL":
             right = [(name, replace(source, using=_shared(source, join, sources))) for name, source in right]
         sources = sources + right
-        if join.args.get("pivots") or join.this.args.get("pivots"):  # of the whole join, for Spark
+        for pivot in (*(join.args.get("pivots") or ()), *(join.this.args.get("pivots") or ())):
+            check_pivot(pivot, sources, walk)  # of the whole join, for Spark
             sources = [(name, replace(source, columns=None, source=None, offered=None)) for name, source in sources]
-    return sources + [_lateral(lateral, names, walk) for lateral in around.args.get("laterals") or ()]
+    for lateral in around.args.get("laterals") or ():
+        sources = [*sources, _lateral(lateral, left + sources, names, walk)]
+    return sources
 
 
 def _check_time(join: exp.Join, sources: Sources, walk: Walk) -> None:
@@ -253,12 +263,12 @@ def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...
     if using := join.args.get("using"):
         names = [identifier.name.lower() for identifier in using]
     else:
-        names = [column.folded for _, source in sources for column in source.columns or ()]
-    there = names if right.columns is None else [column.folded for column in right.columns]
+        names = [column.folded for _, source in sources for column in source.named or ()]
+    there = names if right.named is None else [column.folded for column in right.named]
     return tuple(name for name in dict.fromkeys(names) if name in there)
 
 
-def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
+def _table(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[str, Relation]:
     """One entry of a FROM, with its name and everything that stands behind it."""
     name = table.alias
     match table:
@@ -269,7 +279,7 @@ def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
             name = name or table.name
             relation = _named_table(table, names, walk)
         case exp.Subquery() if _is_bracketed(table):
-            inner = [source for _, source in _tables(table.this, names, walk)]
+            inner = [source for _, source in _tables(table.this, left, names, walk)]
             relation = inner[0]
             if len(inner) > 1:
                 named = [replace(source, columns=source.named) for source in inner]
@@ -281,16 +291,35 @@ def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
         case exp.Subquery():
             relation = _query(table.this, names, walk)
         case exp.Lateral():
-            return _lateral(table, names, walk)
+            return _lateral(table, left, names, walk)
+        case exp.Values():
+            relation = Relation(_values_columns(table))
         case _:
             relation = Relation()
     if relation.streams:
         refuse_on_stream(table, walk)
+    relation = replace(_distinct_from_others(relation, walk), path=_path_of(table))
     pivots = table.args.get("pivots") or ()
-    if pivots:
-        relation = replace(relation, columns=None, source=None, offered=None)
-        name = pivots[-1].alias or name
+    for pivot in pivots:
+        relation = pivoted(pivot, name, relation, walk)
+        name = pivot.alias or name
     return name, _named(relation, table.args.get("alias"), walk)
+
+
+def _path_of(table: exp.Expr) -> tuple[str, ...]:
+    """What columns of a table can be qualified with: all that it is called by, where it has no alias."""
+    if not isinstance(table, exp.Table) or table.alias:
+        return ()
+    return tuple(part.name.lower() for part in table.parts)
+
+
+def _distinct_from_others(relation: Relation, walk: Walk) -> Relation:
+    """A relation whose columns are none of those that the query reads elsewhere, where it reads the same one twice."""
+    if id(relation.named) not in walk.read:
+        walk.read[id(relation.named)] = relation.named
+        return relation
+    fresh = None if relation.named is None else tuple(replace(column, made=object()) for column in relation.named)
+    return replace(relation, offered=fresh) if relation.columns is None else replace(relation, columns=fresh)
 
 
 def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
@@ -343,17 +372,30 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
     if called not in TABLE_FUNCTIONS and called not in FORBIDDEN_FUNCTIONS:
         what = f"{written}() is no function that a FROM of a model may read."
         walk.findings.add("forbidden-function", offset or 0, what, fix=did_you_mean(called, TABLE_FUNCTIONS))
-    return Relation()
+    return Relation(generated_columns(function, offset or 0, Scope()))
 
 
-def _lateral(lateral: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
+def _values_columns(values: exp.Values) -> tuple[Column, ...]:
+    """The columns of VALUES, as Spark calls them."""
+    first = values.expressions[0]
+    parts = first.expressions if isinstance(first, exp.Tuple) else [first]
+    return tuple(Column(f"col{number}", 0, is_made_up=True) for number in range(1, len(parts) + 1))
+
+
+def _lateral(lateral: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[str, Relation]:
+    """A LATERAL query, or the columns of a generator; both may name what stands `left` of it."""
     walk.filters |= not lateral.args.get("outer")
-    walk.around.append(UNKNOWN)  # it may name what stands left of it
-    relation = _query(lateral.this, names, walk) if isinstance(lateral.this, exp.Subquery) else Relation()
-    walk.around.pop()
-    if relation.streams:
-        refuse_inside(start_of(lateral.this, walk), relation, walk)
-        relation = Relation()
+    scope = Scope(tuple(left))
+    if isinstance(lateral.this, exp.Subquery):
+        walk.around.append(scope)
+        relation = _query(lateral.this, names, walk)
+        walk.around.pop()
+        if relation.streams:
+            refuse_inside(start_of(lateral.this, walk), relation, walk)
+            relation = Relation()
+    else:
+        check_expressions([lateral.this], scope, walk)
+        relation = Relation(generated_columns(lateral.this, offset_of(lateral.this), scope))
     return lateral.alias, _named(relation, lateral.args.get("alias"), walk)
 
 
@@ -373,7 +415,8 @@ def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
         return replace(relation, columns=None, offered=None)
     for column in alias.columns:
         refuse_alias(column, walk)
-    return replace(relation, columns=tuple(Column(column.name, offset_of(column)) for column in alias.columns))
+    known = relation.named if relation.named is not None and len(relation.named) == len(alias.columns) else ()
+    return replace(relation, columns=tuple(renamed(known, alias.columns)))
 
 
 def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
@@ -391,6 +434,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
     relations = [_query(branch, names, walk) for branch in branches]
     columns = _agreed([relation.columns for relation in relations])
     offered = _agreed([relation.named for relation in relations])
+    _check_order(union, Relation(columns, offered=offered), walk)
     read = _together(relations, joined=False)
     if not read.streams:
         return Relation(columns, offered=offered)
@@ -412,6 +456,12 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(read.selects, walk)))
     by_event_time = read.by_event_time or (distinct and any(column.event_time for column in columns or ()))
     return replace(read, columns=columns, stateful=stateful, by_event_time=by_event_time, offered=offered)
+
+
+def _check_order(operation: exp.SetOperation, relation: Relation, walk: Walk) -> None:
+    """Notes the names in the ORDER BY of a set operation that are none of its columns."""
+    found = [operation.args[key] for key in ("order", "sort", "cluster", "distribute") if operation.args.get(key)]
+    check_expressions(found, Scope((("", relation),)), walk)
 
 
 def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | None:
@@ -439,6 +489,7 @@ def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | N
 def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) -> Relation:
     left = _query(operation.this, names, walk)
     right = _query(operation.expression, names, walk)
+    _check_order(operation, left, walk)
     if not (left.streams or right.streams):
         return Relation(left.columns, offered=left.offered)
     what = f"{operation.key.upper()} compares all rows, and a stream is never all there."
@@ -462,11 +513,13 @@ def _together(relations: list[Relation], joined: bool = True) -> Relation:
     )
 
 
-def _read_subqueries(select: exp.Select, sources: Sources, names: Names, walk: Walk) -> None:
+def _read_subqueries(
+    select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, names: Names, walk: Walk
+) -> None:
     """Reads the queries inside the SELECT's expressions, which must not read a stream."""
     if len(walk.seen) == len(walk.text.inserts):
         return
-    walk.around.append(scope_of(select, sources))
+    walk.around.append(scope_of(select, sources, columns))
     for query in select.find_all(exp.Query):
         around = query.find_ancestor(exp.Query, exp.From, exp.With)
         if around is select and not isinstance(query.parent, exp.Join | exp.Lateral):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -208,6 +208,37 @@ def type_at(types: Mapping[str, str | None], path: str) -> str:
         found = find_field(kind, each)
         kind = found.type if found is not None else None
     return kind.text if kind is not None else ""
+
+
+UNKNOWN = SparkType("unknown")
+"""A part of a type of which only Spark's analyzer knows what it is."""
+
+
+def whole(kind: SparkType | None) -> SparkType | None:
+    """The type, if all of its parts are known."""
+    if kind is None or any(part.name == UNKNOWN.name for part in parts_of(kind)):
+        return None
+    return kind
+
+
+def known(kind: SparkType) -> SparkType | None:
+    """The type, if anything of it is known."""
+    return None if kind.name == UNKNOWN.name else kind
+
+
+def struct_of(fields: Iterable[tuple[str, SparkType | None]]) -> SparkType:
+    """The struct of these fields, of which some may be of types that are not known."""
+    return SparkType("struct", (), tuple(TypeField(name, kind or UNKNOWN) for name, kind in fields))
+
+
+def array_of(element: SparkType | None) -> SparkType:
+    """The array of such elements."""
+    return SparkType("array", (), (TypeField("", element or UNKNOWN),))
+
+
+def map_of(key: SparkType | None, value: SparkType | None) -> SparkType:
+    """The map of such keys and values."""
+    return SparkType("map", (), (TypeField("", key or UNKNOWN), TypeField("", value or UNKNOWN)))
 
 
 def parts_of(kind: SparkType) -> Iterator[SparkType]:

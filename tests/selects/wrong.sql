@@ -159,3 +159,57 @@ SELECT dept, boss, count(*) AS n FROM lake.shop.employees GROUP BY ROLLUP (dept)
 
 -- not-grouped 1:19
 SELECT dept AS d, hired, count(*) AS n FROM lake.shop.employees GROUP BY d;
+
+-- unknown-field 1:32
+SELECT transform(items, i -> i.skuu) AS x FROM lake.shop.orders;
+
+-- unknown-column 1:71
+SELECT order_id FROM lake.shop.orders JOIN lake.shop.customers USING (order_id);
+
+-- unknown-column 1:8
+SELECT b2 AS c, a AS b2 FROM lake.shop.numbers;
+
+-- unknown-field 1:15
+SELECT window.strt AS s, count(*) AS n FROM lake.shop.clicks GROUP BY window(at, '1 hour');
+
+-- unknown-field 1:10
+SELECT j.b AS x FROM (SELECT from_json(payload, 'a int') AS j FROM lake.shop.clicks);
+
+-- unknown-field 1:24
+SELECT attributes['a'].b AS x FROM lake.shop.orders;
+
+-- unknown-field 1:29
+SELECT named_struct('a', a).b AS x FROM lake.shop.numbers;
+
+-- ambiguous-column 1:8
+SELECT name FROM lake.shop.customers JOIN lake.shop.employees ON dept = country;
+
+-- ambiguous-column 1:82
+WITH j AS (SELECT x.a, y.a FROM lake.shop.numbers x, lake.shop.numbers y) SELECT a FROM j;
+
+-- unknown-column 1:18
+SELECT * EXCEPT (z) FROM lake.shop.numbers;
+
+-- unknown-column 1:79
+SELECT * FROM (SELECT s, a, b FROM lake.shop.numbers) UNPIVOT (v FOR k IN (a, z));
+
+-- unknown-column 1:8
+SELECT cols FROM (SELECT explode(tags) FROM lake.shop.orders);
+
+-- unknown-field 1:10
+SELECT i.skuu FROM lake.shop.orders LATERAL VIEW explode(items) t AS i;
+
+-- not-grouped 1:70
+SELECT dept FROM lake.shop.employees GROUP BY dept HAVING count(*) > salary;
+
+-- wrong-argument-count 1:8
+SELECT if(flag, a) AS x FROM lake.shop.numbers;
+
+-- wrong-argument-count 1:8
+SELECT transform(tags) AS x FROM lake.shop.orders;
+
+-- wrong-argument-count 1:8
+SELECT named_struct('a', a, 'b').a AS x FROM lake.shop.numbers;
+
+-- wrong-argument-count 1:8
+SELECT substring(name, 1, 2, 3) AS x FROM lake.shop.employees;

@@ -1,0 +1,48 @@
+"""What PIVOT and UNPIVOT make of a relation, and whether the columns that they name are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from lakesql.select.relation import Column, Relation, Scope, Sources, Walk, offset_of
+from lakesql.select.resolve import check_expressions
+from lakesql.stream.types import parse_type
+
+
+def pivoted(pivot: exp.Pivot, name: str, relation: Relation, walk: Walk) -> Relation:
+    """The relation behind a PIVOT or UNPIVOT of the one that is called `name`. Notes names that mean nothing."""
+    check_pivot(pivot, [(name, relation)], walk)
+    columns: tuple[Column, ...] | None = None
+    if pivot.args.get("unpivot") and relation.named is not None:
+        gone = {column.name.lower() for column in _taken(pivot)}
+        kept = (column for column in relation.named if column.folded not in gone)
+        columns = (*kept, *_added(pivot))
+    return replace(relation, columns=columns, source=None, offered=None)
+
+
+def check_pivot(pivot: exp.Pivot, sources: Sources, walk: Walk) -> None:
+    """Notes the columns that a PIVOT or UNPIVOT of what is read names, and that are not there."""
+    if pivot.args.get("unpivot"):
+        check_expressions(_taken(pivot), Scope(tuple(sources)), walk)
+        return
+    by = [field.this for field in pivot.fields if isinstance(field, exp.In)]
+    check_expressions([*pivot.expressions, *by], Scope(tuple(sources)), walk)
+
+
+def _taken(pivot: exp.Pivot) -> list[exp.Column]:
+    """The columns that UNPIVOT makes rows of."""
+    listed = [each for field in pivot.fields for each in field.expressions]
+    return [column for each in listed for column in each.find_all(exp.Column)]
+
+
+def _added(pivot: exp.Pivot) -> Iterator[Column]:
+    """The columns that UNPIVOT adds: the name of what a row was made of, and its values."""
+    for field in pivot.fields:
+        for name in field.this.find_all(exp.Identifier):
+            yield Column(name.name, offset_of(name), type=parse_type("string"))
+    for value in pivot.expressions:
+        for name in value.find_all(exp.Identifier):
+            yield Column(name.name, offset_of(name))
