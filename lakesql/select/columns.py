@@ -41,9 +41,9 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
         spans = [(mark, mark)] * len(expressions)
     columns: list[Column] = []
     known = True
+    earlier: dict[str, tuple[Column, ...]] = {}
     for expression, span in zip(expressions, spans, strict=True):
         start = walk.text.tokens[min(span[0], len(walk.text.tokens) - 1)].start
-        earlier = aliases_of(columns)
         if expression.is_star and isinstance(expression, exp.Star | exp.Column):
             refuse_foreign(expression.this if isinstance(expression, exp.Column) else expression, start, walk)
             found: list[Column] | None = _star(expression, start, sources)
@@ -53,15 +53,21 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
             found = [_single(expression, span, start, Scope(tuple(sources), earlier), walk)]
         known = known and found is not None
         columns += found or ()
+        add_aliases(earlier, found or ())
     return tuple(columns) if known else None
 
 
 def aliases_of(columns: Iterable[Column]) -> Mapping[str, tuple[Column, ...]]:
     """Columns of a SELECT by their names, in small letters, as other expressions of it may name them."""
     named: dict[str, tuple[Column, ...]] = {}
+    add_aliases(named, columns)
+    return named
+
+
+def add_aliases(named: dict[str, tuple[Column, ...]], columns: Iterable[Column]) -> None:
+    """Adds columns to those by their names."""
     for column in columns:
         named[column.folded] = (*named.get(column.folded, ()), column)
-    return named
 
 
 def _generated(generator: exp.Expr, start: int, scope: Scope, walk: Walk) -> list[Column]:
@@ -94,7 +100,21 @@ def _single(expression: exp.Expr, span: tuple[int, int], start: int, scope: Scop
         refuse_alias(expression.args.get("alias"), walk)
     inner = expression.this if isinstance(expression, exp.Alias) else expression
     shape = derive_shape(inner, scope)
-    column = replace(_column(expression, start, sources), type=whole(shape), shape=shape)
+    column = _column(inner, start, sources)
+    if isinstance(expression, exp.Alias):
+        alias = expression.args["alias"]
+        offset = offset_of(alias, start)
+        column = replace(
+            column,
+            name=alias.name,
+            offset=offset,
+            type=whole(shape),
+            shape=shape,
+            is_made_up=False,
+            made=object(),
+        )
+    elif shape is not column.known:
+        column = replace(column, type=whole(shape), shape=shape)
     if column.column is not None and any(source.source for _, source in sources):
         may_be_alias = column.column.lower() in scope.aliases
         column = replace(column, stream=None, column=None) if may_be_alias else column
@@ -161,10 +181,6 @@ def added_columns(expression: exp.Expr, sources: Sources) -> frozenset[str]:
 def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:
     """One expression of a SELECT as a column: its name, and what it plainly is."""
     match expression:
-        case exp.Alias():
-            alias = expression.args["alias"]
-            inner = _column(expression.this, start, sources)
-            return replace(inner, name=alias.name, offset=offset_of(alias, start), is_made_up=False, made=object())
         case exp.Paren():
             return _column(expression.this, start, sources)
         case exp.Column():

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from lakesql.errors import did_you_mean
-from lakesql.select.columns import aliases_of, starred
+from lakesql.select.columns import add_aliases, aliases_of, starred
 from lakesql.select.derive import WINDOW, derive_shape, field_of, lambdas_of, with_variables
 from lakesql.select.lookup import find_columns, find_unqualified, is_called
 from lakesql.select.relation import Column, Relation, Scope, Sources, Walk, offset_of
@@ -59,15 +59,17 @@ def check_names(select: exp.Select, sources: Sources, columns: tuple[Column, ...
     before = len(walk.findings.problems)
     plain = Scope(tuple(sources), _windows_of(select))
     check_expressions([select.args.get("where")], Scope(tuple(sources)), walk)
-    earlier: list[Column] = []
+    earlier = dict(plain.aliases)
+    before_item = replace(plain, aliases=earlier)
     given = _columns_of_items(select, columns)
     for item in select.expressions:
         if item.is_star and isinstance(item, exp.Star | exp.Column):
             check_expressions([item], Scope(tuple(sources)), walk)
             _check_excepted(item, sources, walk)
         else:
-            check_expressions([item], replace(plain, aliases={**plain.aliases, **aliases_of(earlier)}), walk)
-        earlier += given.get(id(item), ()) if isinstance(item, exp.Alias | exp.Aliases) else _field_of_item(item, plain)
+            check_expressions([item], before_item, walk)
+        is_named = isinstance(item, exp.Alias | exp.Aliases)
+        add_aliases(earlier, given.get(id(item), ()) if is_named else _field_of_item(item, plain))
     everything = replace(plain, aliases={**plain.aliases, **aliases_of(_aliased(columns))})
     is_open = columns is None or any(column.name is None and column.is_made_up for column in columns)
     named = replace(everything, is_open=is_open)

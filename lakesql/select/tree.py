@@ -298,7 +298,9 @@ def _table(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[st
             relation = Relation()
     if relation.streams:
         refuse_on_stream(table, walk)
-    relation = replace(_distinct_from_others(relation, walk), path=_path_of(table))
+    relation = _distinct_from_others(relation, walk)
+    if (path := _path_of(table)) != relation.path:
+        relation = replace(relation, path=path)
     pivots = table.args.get("pivots") or ()
     for pivot in pivots:
         relation = pivoted(pivot, name, relation, walk)
@@ -308,7 +310,7 @@ def _table(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[st
 
 def _path_of(table: exp.Expr) -> tuple[str, ...]:
     """What columns of a table can be qualified with: all that it is called by, where it has no alias."""
-    if not isinstance(table, exp.Table) or table.alias:
+    if not isinstance(table, exp.Table) or table.alias or len(table.parts) < 2:
         return ()
     return tuple(part.name.lower() for part in table.parts)
 
