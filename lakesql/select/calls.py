@@ -116,7 +116,7 @@ def _calls(text: Text) -> Iterator[_Call]:
             start, commas, is_odd = opened.pop()
             if start and tokens[start].token_type is TokenType.L_PAREN:
                 is_empty = index == start + 1
-                is_script = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.USING
+                is_script = index + 1 < len(tokens) and tokens[index + 1].text.upper() in ("USING", "ROW")
                 count = None if is_odd or is_script else 0 if is_empty else commas + 1
                 yield _Call(start - 1, tokens[start - 1].text.lower(), count)
         elif kind in _ODD or (kind is TokenType.STAR and tokens[index - 1].token_type in _STARTS_ARGUMENT):

@@ -230,7 +230,7 @@ def test_the_state_hash_follows_the_shape_and_not_the_spelling() -> None:
             "order_id % 10",
             "order_id % 20",
         ),
-        ("SELECT window.start AS s, {} AS k FROM orders GROUP BY ALL", "order_id % 10", "order_id % 20"),
+        ("SELECT window(ts, '1 hour') AS s, {} AS k FROM orders GROUP BY ALL", "order_id % 10", "order_id % 20"),
         (
             "WITH c AS (SELECT window(ts, '{}') AS w FROM orders) SELECT w, count(*) AS n FROM c GROUP BY w",
             "1 hour",

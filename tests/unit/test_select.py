@@ -106,7 +106,7 @@ def test_options_by_column_need_a_select_that_names_them(option: str, refused: b
         ("SELECT * EXCEPT (tags) FROM {s}", ()),
         ("SELECT id, to_json(struct(*)) AS all FROM {s}", ()),
         ("SELECT id FROM {s} NATURAL JOIN lake.shop.other", ()),
-        ("SELECT id FROM {s} JOIN lake.shop.other AS o (v, body) ON id = v", ()),
+        ("SELECT id FROM {s} JOIN lake.shop.other AS o (v, body) ON id = o.v", ()),
     ],
 )
 def test_a_column_is_unused_that_no_word_of_the_select_may_mean(select: str, unused: tuple[str, ...]) -> None:
