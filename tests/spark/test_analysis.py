@@ -16,7 +16,7 @@ COLUMNS = {"id": "bigint", "name": "string", "tags": "array<string>"}
         ("SELECT id, CAST(tags AS int) AS x FROM {s}", 2, 12),
         ("SELECT id,\n  element_at(tags, 'a') AS x\nFROM {s}", 3, 3),
         ("SELECT id,\n  {{{{ plus('name', 'tags') }}}} AS x\nFROM {s}", 3, 3),
-        ("SELECT id, {{{{ plus('id', 'id') }}}} AS w,\n  name.x AS y FROM {s}", 3, 3),
+        ("SELECT id, {{{{ plus('id', 'id') }}}} AS w,\n  element_at(tags, 'a') AS y FROM {s}", 3, 3),
     ],
 )
 def test_the_place_is_that_of_the_file(project: Project, select: str, line: int, column: int) -> None:
