@@ -195,5 +195,6 @@ def _csv_text(value: Value, csv: Csv, item: Node) -> str:
     if text in ("", csv.null_value) or (isinstance(value, datetime) and csv.timestamp_format):
         what = f"A line of CSV with the value {text!r} of a column is not the same value when it is read."
         raise ProjectError.of("bad-fixture", what, fix="Write the line as it arrives, as a text.", place=item.place)
-    escaped = text.replace(csv.escape, csv.escape * 2).replace(csv.quote, csv.escape + csv.quote)
+    escaped = text if csv.escape == csv.quote else text.replace(csv.escape, csv.escape * 2)
+    escaped = escaped.replace(csv.quote, csv.escape + csv.quote)
     return f"{csv.quote}{escaped}{csv.quote}" if isinstance(value, str) else text

@@ -98,6 +98,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "duration_ms": 812,
         "event_time": "2026-03-01T00:00:00Z",
         "late": 0,
+        "furthest": "",
         "ignored": 0,
         "remembered": 0,
         "table": {"data_files": 7, "delete_files": 2, "rows": 1_000, "deletes": 9},

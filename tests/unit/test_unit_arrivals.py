@@ -90,7 +90,7 @@ def test_a_change_is_an_event_with_its_key() -> None:
 
 def test_a_line_has_its_columns_in_their_order() -> None:
     (line,) = read(LINES, {"day": "2026-03-05", "name": 'a "b", c'})
-    assert line.value == ',"a \\"b\\", c",2026-03-05'
+    assert line.value == ',"a ""b"", c",2026-03-05'
 
 
 @pytest.mark.parametrize(
