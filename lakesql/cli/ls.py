@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +41,8 @@ def command(
     """List models and streams, each after those it reads.
 
     Data tests, and the tasks that maintain the models' tables, are listed where --select or --resource-type means them,
-    tasks that are written by hand always.
+    tasks that are written by hand always. The tasks of a model that is listed itself are only counted, on stderr,
+    unless --resource-type asks for them.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say
@@ -53,10 +55,22 @@ def command(
     with_tests = asked or resource_type == "test"
     nodes = project.select(manifest, select, exclude, given.options, with_tests=with_tests)
     wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance", "test"] if asked else [])}
-    shown = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
-    if not shown:
+    listed = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
+    folded = [] if resource_type else _tasks_beside_models(listed)
+    if not listed:
         say("Nothing is selected.", given.options)
+    shown = [node for node in listed if node not in folded]
     click.echo("".join(f"{_line(manifest, node, output)}\n" for node in shown), nl=False)
+    if folded:
+        count = "1 task" if len(folded) == 1 else f"{len(folded)} tasks"
+        say(f"{count} of these models' maintenance: --resource-type maintenance lists them.", given.options)
+
+
+def _tasks_beside_models(nodes: Sequence[GraphNode]) -> list[GraphNode]:
+    """The tasks, other than those written by hand, whose models are among the nodes too."""
+    models = {node.name for node in nodes if node.resource_type == "model"}
+    tasks = [node for node in nodes if node.resource_type == "maintenance" and node.is_appended]
+    return [task for task in tasks if task.config["of"] in models]
 
 
 def _list_orphans(manifest: Manifest, options: Options) -> None:

@@ -270,8 +270,8 @@ def complete_models(context: click.Context, _parameter: click.Parameter, incompl
     directory = find_directory(context.ensure_object(Given).options)
     try:
         folder = parse_settings(SETTINGS_FILE, read_text(directory / SETTINGS_FILE, SETTINGS_FILE)).paths.models
+        names = sorted({path.stem for path in find_files(directory, folder, (".sql",))})
     except (OSError, LakesqlError):  # completes nothing; a command will say why
         return []
     operators = incomplete[: len(incomplete) - len(incomplete.lstrip("+@"))]
-    names = sorted({path.stem for path in find_files(directory / folder, (".sql",))})
     return [CompletionItem(operators + name) for name in names if (operators + name).startswith(incomplete)]

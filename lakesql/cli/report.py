@@ -77,13 +77,22 @@ def _write_json(event: str, fields: Mapping[str, object]) -> None:
 
 
 def read_line(place: Place, options: Options) -> str | None:
-    """The text of the line at `place`, of a file of the project or, for a profile, of the working directory."""
+    """The text of the line at `place`, of a file of the project or, for a profile, of the working directory.
+
+    None for a place without a line, and of a file that is not read for its size.
+    """
+    if not place.line:
+        return None
+    from lakesql.project.files import read_text  # only here: most commands have no problem to show
+
     for folder in (find_directory(options), Path.cwd()):
         try:
-            lines = (folder / place.path).read_text("utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError):
+            lines = read_text(folder / place.path, place.path).splitlines()
+        except FileNotFoundError:
             continue
-        return lines[place.line - 1] if place.line and place.line <= len(lines) else None
+        except (OSError, LakesqlError):
+            return None
+        return lines[place.line - 1] if place.line <= len(lines) else None
     return None
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
 
 from lakesql.decode import Node, collect, decode, option, read_each, read_positive
@@ -18,6 +19,7 @@ from lakesql.graph.selector import (
     Intersection,
     Named,
     Union,
+    is_glob,
     make_criterion,
     no_selectors,
     parse_words,
@@ -35,12 +37,14 @@ class Selectors:
 
     @property
     def find(self) -> FindSelector:
-        """The definition of a name. Raises `UsageError` (`unknown-selector`)."""
+        """The definition of a name, or of all names that a glob matches. Raises `UsageError` (`unknown-selector`)."""
         return self._find if self.by_name else no_selectors
 
     def _find(self, name: str) -> Expression:
         if name in self.by_name:
             return self.by_name[name]
+        if matching := _matching(name, self.by_name):
+            return Union(tuple(self.by_name[each] for each in matching))
         fix = did_you_mean(name, self.by_name)
         raise UsageError.of("unknown-selector", f"There is no selector '{name}' in selectors.yml.", fix=fix)
 
@@ -72,6 +76,11 @@ def parse_selectors(file: SourceFile) -> Selectors:
     if problems:
         raise ProjectError(dict.fromkeys(problems))
     return Selectors({name: it for name, it in found.items() if it is not None}, default.name if default else "")
+
+
+def _matching(glob: str, names: Iterable[str]) -> list[str]:
+    """The names that a glob matches; none where it is a plain name."""
+    return [name for name in names if fnmatchcase(name, glob)] if is_glob(glob) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,9 @@ class _Reader:
     open: list[str] = field(default_factory=list)
 
     def find(self, name: str, place: Place) -> Expression:
-        """What a name stands for, which `place` says."""
+        """What a name stands for, or a glob of names, which `place` says."""
+        if matching := _matching(name, self.entries):
+            return Union(tuple(self.find(each, place) for each in matching))
         if name in self.done:
             return self.done[name]
         if name in self.failed:

@@ -74,7 +74,9 @@ class Difference:
 Expression = Criterion | Named | Intersection | Union | Difference
 
 FindSelector = Callable[[str], Expression]
-"""What a name of selectors.yml stands for. Raises `UsageError` (`unknown-selector`) where it stands for nothing."""
+"""What a name of selectors.yml stands for, or a glob of names: what any of them does.
+
+Raises `UsageError` (`unknown-selector`) where it stands for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,13 +288,15 @@ def _matches_names(fqn: Sequence[str], value: str) -> bool:
     wanted = value.split(".")
     if len(wanted) > len(names):
         return False
-    literal = next((index for index, name in enumerate(wanted) if _GLOB.search(name)), len(wanted))
+    literal = next((index for index, name in enumerate(wanted) if is_glob(name)), len(wanted))
     if names[:literal] != wanted[:literal]:
         return False
     return literal == len(wanted) or fnmatchcase(".".join(names[literal:]), ".".join(wanted[literal:]))
 
 
-_GLOB = re.compile(r"[*?\[\]]")
+def is_glob(name: str) -> bool:
+    """Whether a value of a selector has wildcards, so that it may stand for several names."""
+    return any(character in name for character in "*?[]")
 
 
 def _matches_path(node: GraphNode, criterion: Criterion) -> bool:

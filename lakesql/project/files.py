@@ -123,11 +123,16 @@ def _read_selectors(directory: Path, problems: list[Problem]) -> SourceFile | No
 
 def find_project(start: Path) -> Path:
     """The nearest directory from `start` upwards whose pyproject.toml has a `[tool.lakesql]`; `start` if none has."""
-    for directory in (start, *start.parents):
-        settings = directory / SETTINGS_FILE
-        if settings.is_file() and "[tool.lakesql" in settings.read_text("utf-8", errors="replace"):
-            return directory
-    return start
+    return next(filter(has_settings, (start, *start.parents)), start)
+
+
+def has_settings(directory: Path) -> bool:
+    """Whether the directory's pyproject.toml has a `[tool.lakesql]`. No more of it is read than of any other file."""
+    settings = directory / SETTINGS_FILE
+    if not settings.is_file():
+        return False
+    with settings.open("rb") as file:
+        return b"[tool.lakesql" in file.read(MAX_BYTES)
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
@@ -188,29 +193,53 @@ def _read_folder(
     directory: Path, folder: str, suffixes: tuple[str, ...], problems: list[Problem]
 ) -> tuple[SourceFile, ...]:
     """The files of a folder that can be read; `problems` hears of the others."""
-    root = directory / folder
-    _check_inside(directory, root, folder)
     found = []
-    for path in find_files(root, suffixes):
+    for path in find_files(directory, folder, suffixes):
         relative = path.relative_to(directory).as_posix()
-        if path.is_symlink():
-            _check_inside(directory, path, relative)
         text = collect(problems, partial(read_text, path, relative))
         found += [SourceFile(relative, text)] if text is not None else []
     return tuple(sorted(found, key=lambda file: file.path))
 
 
-def find_files(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """The files below a folder that end so, but for hidden ones: tools of all kinds leave those beside one's own."""
-    for path in root.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-        if path.suffix in suffixes and not hidden and path.is_file():
-            yield path
+def find_files(directory: Path, folder: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """The files below a folder of the project in `directory` that end so, those of linked folders among them.
+
+    Without hidden ones: tools of all kinds leave those beside one's own. A link to a folder in which it stands is not
+    followed. Raises `ProjectError` (`outside-project`) for a link that leaves the project.
+    """
+    root = directory / folder
+    _check_inside(directory, root)
+    return _walk(directory, root, suffixes, (root.resolve(),))
 
 
-def _check_inside(directory: Path, path: Path, shown: str) -> None:
+def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tuple[Path, ...]) -> Iterator[Path]:
+    """The files below `folder`. `opened` are real paths of folders that it was reached through."""
+    if not folder.is_dir():
+        return
+    with os.scandir(folder) as entries:
+        visible = [entry for entry in entries if not entry.name.startswith(".")]
+    for entry in visible:
+        path = folder / entry.name
+        if not entry.is_dir():
+            if path.suffix in suffixes and entry.is_file():
+                if entry.is_symlink():
+                    _check_inside(directory, path)
+                yield path
+            continue
+        if not entry.is_symlink():
+            yield from _walk(directory, path, suffixes, opened)
+            continue
+        _check_inside(directory, path)
+        came_through, real = (*opened, folder.resolve()), path.resolve()
+        if not any(other.is_relative_to(real) for other in came_through):
+            yield from _walk(directory, path, suffixes, (*came_through, real))
+
+
+def _check_inside(directory: Path, path: Path) -> None:
     if not path.resolve().is_relative_to(directory.resolve()):
-        raise ProjectError.of("outside-project", f"'{shown}' lies outside the project.", place=Place(SETTINGS_FILE))
+        shown = path.relative_to(directory).as_posix()
+        what = f"'{shown}' lies outside the project."
+        raise ProjectError.of("outside-project", what, place=Place(SETTINGS_FILE))
 
 
 def read_text(path: Path, shown: str) -> str:
@@ -218,7 +247,8 @@ def read_text(path: Path, shown: str) -> str:
 
     Raises `ProjectError`: `not-text` if it is not UTF-8, `file-too-large` before any of it is read.
     """
-    if (size := path.stat().st_size) > MAX_BYTES:
+    size = path.stat().st_size
+    if size > MAX_BYTES:
         what = f"The file has {size:,} bytes, and at most {MAX_BYTES:,} are read."
         raise ProjectError.of("file-too-large", what, place=Place(shown))
     try:

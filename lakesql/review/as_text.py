@@ -104,8 +104,8 @@ def _model_lines(model: ModelReview) -> Iterator[str]:
         yield "  lakesql run will"
         for step in model.steps:
             yield f"    {step.text}"
-            if step.statements and step.statements[0].startswith("ALTER"):
-                yield from (f"      {statement};" for statement in step.statements)
+            if any(statement.startswith("ALTER") for statement in step.statements):
+                yield from (textwrap.indent(f"{statement};", "      ") for statement in step.statements)
     if model.day is not None:
         yield f"  {DAY_TITLE}"
         yield from (f"    {name:<36} {was:>12} -> {now}" for name, was, now in day_rows(model.day))

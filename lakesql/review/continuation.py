@@ -254,8 +254,8 @@ def _moved_names(change: Change) -> Iterator[Problem]:
             yield Problem("streams-changed", what, fix=fix)
         elif read.kind == "files":
             what = f"Stream '{name}' reads {read.names[0]} now; model '{model}' has read {former.names[0]}."
-            fix = f"If they are the same files: lakesql rewind {model} --files same. If they are others: "
-            yield Problem("files-moved", what, fix=f"{fix}lakesql rewind {model} --files new")
+            fix = f"If they are the same files: `lakesql rewind {model} --files same`. If they are others: "
+            yield Problem("files-moved", what, fix=f"{fix}`lakesql rewind {model} --files new`")
 
 
 def _what(change: Change, problem: Problem) -> str:

@@ -143,8 +143,8 @@ def _watermark_changes(change: Change, before: Stream, after: Stream) -> Iterato
         return
     what = f"Stream '{after.name}' has {_say_watermark(now)}, and the checkpoint was made by {_say_watermark(was)}."
     do = (
-        f"To fill the table again from what the streams have: lakesql rebuild {name}. Continued as it is, events would "
-        "be held against the former watermark, and dropped as late."
+        f"To fill the table again from what the streams have: `lakesql rebuild {name}`. Continued as it is, events "
+        "would be held against the former watermark, and dropped as late."
     )
     yield Reason("breaks", "watermark-changed", what, place, do)
 

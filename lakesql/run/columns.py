@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -158,9 +160,10 @@ def _recorded(stream: Stream, folder: Path, *, newest: bool) -> list[RawRecord]:
     for each in folders:
         found: list[RawRecord] = []
         for file in sorted(each.glob("*.jsonl"), reverse=newest):
-            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            some = lines[-SAMPLE:] if newest else lines[:SAMPLE]
-            found += [record for line in some if (record := parse_line(line, unquote(each.name)))]
+            with file.open(encoding="utf-8", errors="replace") as lines:  # of any size: kept are a few of its lines
+                some = deque(lines, maxlen=SAMPLE) if newest else islice(lines, SAMPLE)
+                parsed = [parse_line(line.rstrip("\r\n"), unquote(each.name)) for line in some]
+            found += [record for record in parsed if record]
             if len(found) >= SAMPLE:
                 break
         records += found

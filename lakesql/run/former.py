@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from lakesql.errors import UsageError
 from lakesql.model.table_name import TableName
-from lakesql.project.files import read_text
+from lakesql.project.files import has_settings, read_text
 from lakesql.project.profiles import CONNECTIONS
 from lakesql.project.settings import SETTINGS_FILE, parse_settings
 
@@ -53,8 +53,7 @@ class Former:
     @property
     def has_project(self) -> bool:
         """Whether there is a project in it."""
-        settings = self.folder / SETTINGS_FILE
-        return settings.is_file() and "[tool.lakesql" in settings.read_text("utf-8", errors="replace")
+        return has_settings(self.folder)
 
 
 @contextmanager
@@ -177,7 +176,7 @@ def _write_files(top: Path, commit: str, prefix: PurePosixPath, folder: Path) ->
     """
     listed = _git(top, ("ls-tree", "-r", "-z", "--full-tree", commit, "--", str(prefix))).stdout
     entries = [_entry(line) for line in listed.decode(errors="surrogateescape").split("\0") if line]
-    wanted = [it for it in entries if it.mode in (*_FILES, _LINK) and it.path.suffix in _SUFFIXES]
+    wanted = [it for it in entries if it.mode == _LINK or (it.mode in _FILES and it.path.suffix in _SUFFIXES)]
     hashes = "".join(f"{it.hash}\n" for it in wanted).encode()
     contents = _contents(_git(top, ("cat-file", "--batch"), hashes).stdout) if wanted else iter(())
     for it, content in zip(wanted, contents, strict=True):

@@ -39,9 +39,9 @@ def command_lines(text: str) -> list[list[str]]:
 def test_a_project_that_begins_empty_becomes_that_of_the_quickstart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its connection, stream, model and records as the page has them."""
+    """Its connection, stream, model, records and tests as the page has them."""
     page = (README.parent / "docs" / "quickstart.md").read_text("utf-8")
-    connection, stream, model, records = re.findall(
+    connection, stream, model, records, tests = re.findall(
         r"^```(?:yaml|sql|json)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE
     )
     write_empty_project(tmp_path, "shop")
@@ -50,13 +50,26 @@ def test_a_project_that_begins_empty_becomes_that_of_the_quickstart(
         "streams/payments.yml": stream,
         "models/payments.sql": model,
         "streams/recorded/shop.payments/part-00001.jsonl": records,
+        "models/payments.yml": tests,
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     assert run_command(["compile", "--select", "payments"]) == 0
+    assert run_command(["test", "--unit"]) == 0
+    commit = re.search(r"^git init .*$", page, re.MULTILINE)
+    assert commit is not None
+    environ = {
+        **os.environ,
+        **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    subprocess.run(commit[0], shell=True, check=True, env=environ, stdout=subprocess.DEVNULL)
+    (tmp_path / "models/payments.sql").write_text(model + "WHERE order_id > 0\n")
     capsys.readouterr()
+    assert run_command(["plan", "--output", "json"]) == 0
+    planned = json.loads(capsys.readouterr().out)["models"]
+    assert [(each["name"], each["verdict"]) for each in planned] == [("payments", "next-batch")]
     run_command(["debug", "--log-format", "json"])
     checks = {line["check"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
     assert checks["models"]["ok"] and checks["connection shop"]["ok"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
@@ -41,12 +42,26 @@ def plan_lines(review: Review) -> str:
     )
 
 
+def check_text(review: Review) -> None:
+    """A person tells where a command ends, and to which model each line of a plan belongs."""
+    shown = render_text(review)
+    assert all(f"[{reason.condition}]" in shown for model in review.models for reason in model.reasons)
+    _, *models = shown.rstrip("\n").split("\n\n")
+    assert len(models) == sum(bool(model.reasons) for model in review.models)
+    for model in models:
+        first, *others = model.split("\n")
+        assert not first.startswith(" ")
+        assert all(line.startswith("  ") for line in others), model
+    for reason in (reason for model in review.models for reason in model.reasons):
+        assert not re.search(r"(?<!`)\blakesql [a-z]+[^`]*\. [A-Z]", reason.do), reason
+
+
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_an_edit_has_the_verdicts_of_its_case(path: Path, project: Path, request: pytest.FixtureRequest) -> None:
     case = parse_case(path.read_text("utf-8"))
     review = review_case(case, project)
-    found, shown = plan_lines(review), render_text(review)
-    assert all(f"[{reason.condition}]" in shown for model in review.models for reason in model.reasons)
+    check_text(review)
+    found = plan_lines(review)
     if request.config.getoption("--update-golden"):
         path.write_text(render_case(replace(case, plan=found)), "utf-8")
     else:

@@ -308,8 +308,16 @@ def test_maintenance_written_by_hand_is_a_node_in_the_place_of_the_appended_one(
     ):
         assert run("ls", "--select", words)[1].split() == [name], words
     assert name in run("ls")[1].split() and name not in run("ls", "--resource-type", "model")[1].split()
-    below = run("ls", "--select", "orders+")[1].split()
-    assert name in below and "shop.orders.expire_snapshots" in below
+    _, below, noted = run("ls", "--select", "orders+")
+    assert [line for line in below.split() if not line.startswith("test:")] == [
+        "shop.orders",
+        name,
+    ]  # the model's own tasks are counted
+    tasks = run("ls", "--select", "orders+", "--resource-type", "maintenance")[1].split()
+    assert name in tasks and "shop.orders.expire_snapshots" in tasks
+    assert noted.startswith(f"{len(tasks) - 1} tasks ")
+    alone = run("ls", "--select", "orders.expire_snapshots")
+    assert alone == (0, "shop.orders.expire_snapshots\n", "")
     assert "shop.orders.rewrite_data_files" not in below
     (said,) = map(json.loads, run("ls", "--select", "orders_sorted", "--output", "json")[1].splitlines())
     assert (said["path"], said["table"]) == ("models/maintenance/orders_sorted.sql", "lake.shop.orders")

@@ -58,6 +58,7 @@ def refusal(given: ProgressState) -> str:
         decide(given)
     (problem,) = caught.value.problems
     assert problem.what and problem.fix
+    assert not re.search(r"(?<!`)\blakesql \w+[^`]*\. [A-Z]", problem.fix), "a command and a sentence run together"
     assert "lakesql r" in problem.fix or "lakesql drop" in problem.fix or "--accept-data-loss" in problem.fix
     return problem.condition
 
@@ -327,7 +328,7 @@ def test_a_refused_dead_letter_query_advises_a_rewind_of_its_model() -> None:
         with pytest.raises(RunError) as caught:
             decide(state(there, newest, sources=sources, owner=owner, is_companion=True))
         (problem,) = caught.value.problems
-        assert re.findall(r"lakesql rewind .*?(?=$|\. )", problem.fix) == ["lakesql rewind orders"], problem
+        assert re.findall(r"`(lakesql rewind .*?)`", problem.fix) == ["lakesql rewind orders"], problem
 
 
 def test_what_is_added_to_a_position_is_taken_off() -> None:
@@ -407,8 +408,8 @@ FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"
     ("given", "said", "unsaid"),
     [
         # The table is right: a new checkpoint continues from it, unless there is state, which no ledger holds.
-        (state(BROKEN, entry(5)), "lakesql rewind orders. ", "--to start"),
-        (state(WITH_STATE, entry(5, state="s"), shape="s"), "--to start", "orders. "),
+        (state(BROKEN, entry(5)), "`lakesql rewind orders`. ", "--to start"),
+        (state(WITH_STATE, entry(5, state="s"), shape="s"), "--to start", "orders`. "),
         (state(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),
         # The table is not: in mode append, what is in it would stand there twice.
         (state(checkpoint(5, 5), None, has_rows=True), "Drop the table, or", "To read all again"),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.errors import LakesqlError, ProfileError, ProjectError, UsageError
+from lakesql.cli.options import Options
+from lakesql.cli.report import read_line
+from lakesql.errors import LakesqlError, Place, ProfileError, ProjectError, UsageError
 from lakesql.project.files import SourceFile, date_by_name, find_project, read_project, write_atomically
 
 SETTINGS = "[tool.lakesql]\nname = 'shop'\n"
@@ -67,13 +69,27 @@ def test_a_project_in_a_hidden_folder_is_read(tmp_path: Path) -> None:
     assert read_project(tmp_path / ".hidden").models == (SourceFile("models/a.sql", "A"),)
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "models/a.sql", "streams/s.yml"])
-def test_a_large_file_is_refused_before_it_is_read(project: Path, name: str) -> None:
-    write(project, {name: b""})
+LARGE = [
+    "pyproject.toml",
+    "models/a.sql",
+    "models/a.yml",
+    "streams/s.yml",
+    "macros/m.sql",
+    "tests/t.sql",
+    "selectors.yml",
+]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_file_is_refused_and_not_quoted_before_it_is_read(project: Path, name: str) -> None:
+    write(project, {name: b"[tool.lakesql]\n"})
     os.truncate(project / name, 1 << 40)  # a hole: nothing could read all of it
+    assert find_project(project) == project
     with pytest.raises(ProjectError) as caught:
         read_project(project)
     assert problems(caught) == [("file-too-large", name)]
+    assert read_line(Place(name, 1, 1), Options(project_dir=project)) is None
+    assert read_line(Place(name), Options(project_dir=project)) is None
 
 
 def test_an_empty_project_is_one(project: Path) -> None:
@@ -122,13 +138,37 @@ def test_links_that_leave_the_project_are_refused(project: Path, tmp_path: Path)
     assert problems(caught) == [("outside-project", "pyproject.toml")]
 
 
-def test_links_inside_the_project_are_files_and_linked_folders_are_not_followed(project: Path, tmp_path: Path) -> None:
-    write(project, {"shared/a.sql": "A", "models/b.sql": "B"})
-    write(tmp_path, {"folder/other.sql": "no"})
+def test_links_inside_the_project_are_followed(project: Path) -> None:
+    write(project, {"shared/a.sql": "A", "models/b.sql": "B", "other/c.sql": "C", "other/deep/c.yml": "c: 1"})
     (project / "models/a.sql").symlink_to(project / "shared/a.sql")
     (project / "models/gone.sql").symlink_to(project / "nowhere.sql")
+    (project / "models/linked").symlink_to("../other")
+    files = read_project(project)
+    assert [(file.path, file.text) for file in files.models] == [
+        ("models/a.sql", "A"),
+        ("models/b.sql", "B"),
+        ("models/linked/c.sql", "C"),
+    ]
+    assert [file.path for file in files.properties] == ["models/linked/deep/c.yml"]
+
+
+def test_a_linked_folder_that_leaves_the_project_is_refused(project: Path, tmp_path: Path) -> None:
+    write(project, {"models/b.sql": "B"})
+    write(tmp_path, {"folder/other.sql": "no"})
     (project / "models/linked").symlink_to(tmp_path / "folder")
-    assert read_project(project).models == (SourceFile("models/a.sql", "A"), SourceFile("models/b.sql", "B"))
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    assert problems(caught) == [("outside-project", "pyproject.toml")]
+    assert "models/linked" in caught.value.problems[0].what
+
+
+def test_links_in_a_circle_end(project: Path) -> None:
+    write(project, {"models/x/a.sql": "A", "models/y/b.sql": "B", "macros/m.sql": "M"})
+    for link, to in {"x/up": "../..", "x/self": ".", "x/y1": "../y", "y/x1": "../x", "x/y2": "../y"}.items():
+        (project / "models" / link).symlink_to(to)
+    found = [file.path for file in read_project(project).models]
+    assert found == sorted({*found}) and not any("/up/" in path or "/self/" in path for path in found)
+    assert {"models/x/a.sql", "models/x/y1/b.sql", "models/x/y2/b.sql", "models/y/x1/a.sql"} < {*found}
 
 
 def test_a_linked_project_is_read_as_if_it_stood_there(project: Path, tmp_path: Path) -> None:

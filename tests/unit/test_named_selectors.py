@@ -69,6 +69,9 @@ def of(definition: str) -> Selectors:
         ("{selector: core}", ["tag:core"]),
         ("'selector:core'", ["tag:core"]),
         ("{method: selector, value: core, parents: true}", ["+clean", "+costs"]),
+        ("{selector: 'c?re'}", ["tag:core"]),
+        ("'selector:[a-c]*+'", ["tag:core+"]),
+        ("{method: selector, value: 'cor*', parents: true}", ["+clean", "+costs"]),
     ],
 )
 def test_a_definition_selects_what_the_same_words_select(definition: str, words: list[str]) -> None:
@@ -102,6 +105,18 @@ def test_a_name_is_a_word_as_others_are() -> None:
         ("unknown-selector", "Did you mean 'it'?"),
         ("unknown-selector", "Did you mean 'core'?"),
     ]
+
+
+def test_a_glob_means_what_each_selector_that_it_matches_does() -> None:
+    selectors = read(
+        "selectors: [{name: web_a, definition: raw}, {name: web_b, definition: costs}, {name: b, definition: report}]"
+    )
+    assert names(selectors, "selector:web_*") == {"raw", "costs"}
+    assert names(selectors, "selector:*b", exclude=("selector:web_?",)) == {"report"}
+    assert names(selectors, "1+selector:[b]") == {"report", "clean", "costs"}
+    with pytest.raises(UsageError) as caught:
+        names(selectors, "selector:wob_*")
+    assert [it.condition for it in caught.value.problems] == ["unknown-selector"]
 
 
 def test_one_selector_may_be_the_default() -> None:
@@ -142,6 +157,8 @@ def problems(text: str) -> list[tuple[str, str]]:
         ("{selector: itt}", "unknown-selector"),
         ("'selector:itt'", "unknown-selector"),
         ("{selector: it}", "selector-cycle"),
+        ("{selector: 'i*'}", "selector-cycle"),
+        ("{selector: 'x*'}", "unknown-selector"),
     ],
 )
 def test_a_wrong_definition_is_refused_at_its_place(definition: str, condition: str) -> None:

@@ -12,14 +12,14 @@ def fix_by_rewind(state: ProgressState) -> str:
     """What to do where the table is right, and its checkpoint is not."""
     if not state.is_companion and (state.shape or state.entry is None):
         return fix_by_refill(state)
-    return f"To continue where the table stands: lakesql rewind {state.model}. The old checkpoint is kept."
+    return f"To continue where the table stands: `lakesql rewind {state.model}`. The old checkpoint is kept."
 
 
 def fix_by_refill(state: ProgressState) -> str:
     """What to do where the table must be filled from the start. A table of dead letters never must."""
     if state.is_companion:
         return fix_by_rewind(state)
-    start = f"lakesql rewind {state.model} --to start"
+    start = f"`lakesql rewind {state.model} --to start`"
     if state.would_duplicate:
         again = f"Drop the table, or its rows would stand there twice, and read all again: {start}"
     else:
@@ -27,21 +27,21 @@ def fix_by_refill(state: ProgressState) -> str:
     checkpoint = state.checkpoint
     if state.shape or checkpoint is None or checkpoint.damage or not checkpoint.positions:
         return again
-    return f"{again}. To continue with what has not been read yet: lakesql rewind {state.model} --to checkpoint"
+    return f"{again}. To continue with what has not been read yet: `lakesql rewind {state.model} --to checkpoint`"
 
 
 def fix_by_fill(state: ProgressState) -> str:
     """What to do where rows of the table would stay that nothing replaces, however often the streams are read."""
     if state.is_companion:
         return fix_by_rewind(state)
-    return f"To fill the table again from what the streams have: lakesql rebuild {state.model}"
+    return f"To fill the table again from what the streams have: `lakesql rebuild {state.model}`"
 
 
 def fix_by_reread(state: ProgressState) -> str:
     """What to do where neither table nor checkpoint says what of the streams has been read."""
     if state.shape or state.is_companion:
         return fix_by_refill(state)
-    start = f"To read the streams from their start: {rewind_command(state, 'start')}"
+    start = f"To read the streams from their start: `{rewind_command(state, 'start')}`"
     if any(source.kind in ("table", "rate") for source in state.sources):
         return start
     return f"{start}. {fix_by_time(state)}"
@@ -59,7 +59,7 @@ def rename_command(old: str, new: str) -> str:
 
 def fix_by_time(state: ProgressState) -> str:
     """The command that reads the streams from a time on, and what such a time looks like."""
-    return f"From a time on, such as 2026-01-31T12:00:00Z: {rewind_command(state, 'TIME')}"
+    return f"From a time on, such as 2026-01-31T12:00:00Z: `{rewind_command(state, 'TIME')}`"
 
 
 def say_entry(entry: Entry | None) -> str:

@@ -288,8 +288,8 @@ def _check_order(state: ProgressState, checkpoint: Checkpoint, last: int) -> Non
             f"Table {state.table} stands at {f'batch {last}' if last >= 0 else 'no batch'}; the checkpoint at "
             f"{state.folder} has written up to batch {done}.",
             why="Somebody has rolled the table back, or restored it.",
-            fix=f"To write again what is missing: lakesql rewind {state.model}. To leave it out: "
-            f"lakesql rewind {state.model} --to checkpoint"
+            fix=f"To write again what is missing: `lakesql rewind {state.model}`. To leave it out: "
+            f"`lakesql rewind {state.model} --to checkpoint`"
             if not state.shape
             else fix_by_refill(state),
         )
@@ -327,8 +327,8 @@ def _check_moved(state: ProgressState) -> None:
         f"The files that model '{state.model}' has read last are not where its streams read now, and {moved.count} of "
         f"their names are: {moved.old} was read, and {moved.new} is there.",
         why="Read again, they would bring the same records twice; passed over, new ones would be lost.",
-        fix=f"If they are the same files: lakesql rewind {state.model} --files same. If they are others: "
-        f"lakesql rewind {state.model} --files new",
+        fix=f"If they are the same files: `lakesql rewind {state.model} --files same`. If they are others: "
+        f"`lakesql rewind {state.model} --files new`",
     )
 
 
@@ -344,7 +344,7 @@ def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
         fix=fix_by_fill(state)
         if state.shape
         else "To continue with the streams and topics that stay, and begin with those that are new: "
-        f"lakesql rewind {state.model}",
+        f"`lakesql rewind {state.model}`",
     )
 
 

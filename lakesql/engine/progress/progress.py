@@ -134,8 +134,8 @@ class Progress:
             f"Table {table.name()} stands at {f'batch {newest.batch}' if newest else 'no batch'} of model "
             f"'{model}', which has written up to batch {self.last} in this run.",
             why="Somebody has rolled the table back, or restored it, or expired its history.",
-            fix=f"To write again what is missing: lakesql rewind {model}. To leave it out: lakesql rewind {model} "
-            "--to checkpoint"
+            fix=f"To write again what is missing: `lakesql rewind {model}`. To leave it out: `lakesql rewind {model} "
+            "--to checkpoint`"
             if can_rewind
             else f"Run it again, to hear which command continues: lakesql run --select {model}",
         )
@@ -232,7 +232,7 @@ def check_same(written: Entry, planned: Entry, model: str) -> None:
         raise RunError.of(
             "checkpoint-inconsistent",
             f"Batch {planned.batch} of the checkpoint ends at {here}, in the table it ends at {there}.",
-            fix=f"To continue where the table stands: lakesql rewind {model}. The old checkpoint is kept.",
+            fix=f"To continue where the table stands: `lakesql rewind {model}`. The old checkpoint is kept.",
         )
 
 

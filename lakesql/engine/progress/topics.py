@@ -162,7 +162,7 @@ def _check_ids(state: ProgressState, decision: Decision) -> None:
                     why="It was deleted and made again. Going on at the old offsets would skip its first records.",
                     fix=fix_by_refill(state)
                     if state.shape
-                    else f"To read the new topic from its beginning: {_from_its_beginning(state)}",
+                    else f"To read the new topic from its beginning: `{_from_its_beginning(state)}`",
                 )
 
 
