@@ -36,7 +36,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-column-name": Condition(
         "A column has a name with a dot, a backtick or a control character in it, or an empty one.",
-        "Give it another name, in a SELECT with `AS`.",
+        "Give it another name, in a SELECT with `AS`. Leave it out of a contract: a stream with `format: string` "
+        "brings the record's text, of which the SELECT takes such a field.",
     ),
     "bad-expression": Condition(
         "An SQL expression in the configuration, or an expectation, is not one scalar expression over the model's "
@@ -139,7 +140,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "cdc-stateful": Condition(
         "A model in mode `cdc` or `scd2` aggregates, takes DISTINCT rows or joins streams.",
-        "Keep the rows, and aggregate them in another model that reads the table with `ref()`.",
+        "Leave that out: the table keeps the rows, and they are aggregated where it is queried. Of two streams read "
+        "one, and join what a model makes of the other with `ref('…')`.",
     ),
     "cdc-stream": Condition(
         "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed.",
@@ -255,7 +257,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "duplicate-column": Condition(
         "A model or a stream has two columns of one name. Capitals make no difference.",
-        "Give one of them another name, in a SELECT with `AS`.",
+        "Give one of them another name, in a SELECT with `AS`; of a stream, keep one.",
     ),
     "duplicate-config": Condition(
         "A model has two `config(...)` calls, or gives one option twice.",
@@ -477,8 +479,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "nested-aggregate": Condition(
         "In mode `upsert` a SELECT aggregates the rows of an aggregate.",
-        "Keep the rows of the inner aggregate in the table, and aggregate those in a view over it. In mode `append` "
-        "windows of windows are possible.",
+        "Let the table keep the rows of the inner aggregate: the outer one is asked where it is queried. Groups by "
+        "event time can be finished first, in a model in mode `append`, and aggregated here: `stream('its_name')`.",
     ),
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
@@ -1046,7 +1048,8 @@ CONDITIONS: dict[str, Condition] = {
     "watermark-missing": Condition(
         "An aggregate whose rows are appended, as in mode `append`, is not grouped by event time of a stream with a "
         "watermark.",
-        "Declare `watermark:` on the stream and group by `window(its_column, …)`, or use mode `upsert`.",
+        "Declare `watermark:` on the stream and group by `window(its_column, …)`, or use mode `upsert`. The table of a "
+        "model has no watermark: read its stream instead, or use mode `upsert`.",
     ),
     "window-over-stream": Condition(
         "A window function over a stream would see the rows of one batch only.",

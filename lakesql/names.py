@@ -328,25 +328,26 @@ def check_landing(name: str, place: Place | None) -> None:
 
     Raises `ProjectError` (`bad-column-name`, `reserved-column`).
     """
-    check_column(name, place)
+    check_column(name, place, "Give it another name.")
     if keeper := keeper_of(name):
         what, why, _ = say_kept(name, keeper)
         raise ProjectError.of("reserved-column", what, why=why, fix="Give it another name.", place=place)
 
 
-def check_column(name: str, place: Place | None) -> None:
+def check_column(name: str, place: Place | None, fix: str) -> None:
     """A column's name: anything but a dot, a backtick, a control character, or a name of lakesql's own.
 
     Iceberg reads a dot in a column's name as a path into a struct, and Spark's readers of nested schemas lose a
     backtick; blanks, quotes and letters of any script work everywhere and are quoted. Raises `ProjectError`
-    (`bad-column-name`, `reserved-column`).
+    (`bad-column-name`, `reserved-column`), with `fix`.
     """
     if is_reserved(name):
-        raise ProjectError.of("reserved-column", f"'{name}' is a name of lakesql's own.", place=place)
+        raise ProjectError.of("reserved-column", f"'{name}' is a name of lakesql's own.", fix=fix, place=place)
     if not name.strip() or any(character in "`." or not character.isprintable() for character in name):
         raise ProjectError.of(
             "bad-column-name",
             f"{name!r} cannot name a column.",
             why="Dots, backticks and control characters do not survive in every engine that reads the table.",
+            fix=fix,
             place=place,
         )

@@ -470,7 +470,8 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             "watermark-missing",
             f"In mode '{mode_of(model.config)}' {what} event time of a stream that has a watermark.",
             "A group's row is appended once it can no longer change; without a watermark that never happens.",
-            place=select.rendered.place(query.noted["watermark-missing" if query.aggregated else "distinct"]),
+            _fix_watermark(select),
+            select.rendered.place(query.noted["watermark-missing" if query.aggregated else "distinct"]),
         )
     if writing.output_mode == "update" and "filtered-groups" in query.noted:
         yield Problem(
@@ -513,14 +514,15 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             "* inside a function takes in the columns that lakesql adds to a stream.",
             place=select.rendered.place(query.noted["star-in-function"]),
         )
-    if writing.output_mode == "update" and query.joins_streams:
+    is_changed_by_source = writing.is_mirror or writing.is_history
+    if writing.output_mode == "update" and query.joins_streams and not is_changed_by_source:
         yield Problem(
             "upsert-over-join",
             f"Mode '{mode_of(model.config)}' cannot take the rows of a join of two streams.",
             "Spark joins streams with each other in mode 'append' only.",
             place=model.option_place("mode"),
         )
-    if writing.keys and not writing.sequence_by:
+    if writing.keys and not writing.sequence_by and not is_changed_by_source:
         keys = {key.lower() for key in writing.keys}
         for group in query.groups or ():
             if not group.told_by & keys:
@@ -539,12 +541,14 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             fix="Say `envelope: debezium`, `debezium_flat` or `dms` in the stream that is one.",
             place=model.place,
         )
-    if query.stateful and (writing.is_mirror or writing.is_history):
+    if query.stateful and is_changed_by_source:
         yield Problem(
             "cdc-stateful",
             f"Mode '{mode_of(model.config)}' cannot aggregate, take DISTINCT rows or join streams: its table has a row "
             f"for each {'version of a row' if writing.is_history else 'row'} of the source.",
-            fix=f"Keep the rows, and aggregate them in a model that reads {{{{ ref('{model.name}') }}}}.",
+            fix="Read one stream, and join what a model makes of the other: {{ ref('…') }}."
+            if query.joins_streams
+            else "Leave that out: the table keeps the rows, and they are aggregated where it is queried.",
             place=model.option_place("mode"),
         )
     if writing.is_mirror:
@@ -564,6 +568,17 @@ def _check_mode(select: Select) -> Iterable[Problem]:
         )
     for found in writing.contradictions:
         yield Problem("contradictory-options", found.what, found.why, place=model.option_place(found.option))
+
+
+def _fix_watermark(select: Select) -> str:
+    """How the groups of a SELECT can be finished, or be written before they are. A model's table has no watermark."""
+    read = [name for name in select.query.streams_read if name in select.read_tables]
+    if not read:
+        return ""
+    return (
+        f"Use mode 'upsert', with the columns of the groups as keys. Or read the stream that '{read[0]}' reads: the "
+        "table of a model has no watermark."
+    )
 
 
 def _check_expectations(select: Select) -> Iterable[Problem]:

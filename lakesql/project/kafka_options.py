@@ -20,15 +20,15 @@ LOGIN_MODULES = (
 OWNED: Mapping[str, str] = {
     "bootstrap.servers": "Use the connection's `bootstrap_servers`.",
     "auto.offset.reset": "Use the stream's `start`.",
-    "enable.auto.commit": "Progress is kept in the table.",
+    "enable.auto.commit": "Leave it out: progress is kept in the table.",
     "group.id": "Each query has a group of its own. The connection's `group_id_prefix` begins its name.",
     "groupIdPrefix": "Use the connection's `group_id_prefix`.",
-    "group.instance.id": "Each query has a group of its own, and commits nothing to it.",
-    "interceptor.classes": "Records are read as the broker has them.",
-    "key.deserializer": "Keys are read as bytes.",
+    "group.instance.id": "Leave it out: each query has a group of its own, and commits nothing to it.",
+    "interceptor.classes": "Leave it out: records are read as the broker has them.",
+    "key.deserializer": "Leave it out: keys are read as bytes.",
     "value.deserializer": "Use the stream's `format`.",
-    "key.serializer": "Nothing is written to topics.",
-    "value.serializer": "Nothing is written to topics.",
+    "key.serializer": "Leave it out: nothing is written to topics.",
+    "value.serializer": "Leave it out: nothing is written to topics.",
 }
 """Options that lakesql and Spark set themselves, and what to do instead."""
 

@@ -132,8 +132,16 @@ class _ColumnOptions:
     )
 
 
+_UNNAMABLE = (
+    "Leave it out of the contract. A SELECT takes such a field of JSON from the record's text, by a stream with "
+    "`format: string` and one column: `get_json_object(value, \"$['its name']\")`."
+)
+
+_DECLARE = "Declare the stream's `columns`, without this one."
+
+
 def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
-    check_column(name, places.get(name, node.place))
+    check_column(name, places.get(name, node.place), _UNNAMABLE)
     if isinstance(node.value, str):
         node = Node({"type": node}, node.place)
     options = decode(node, _ColumnOptions, what=f"column '{name}'")
@@ -437,12 +445,12 @@ def with_columns(
     seen: set[str] = set()
     for column in columns:
         try:
-            check_column(column.name, stream.place)
+            check_column(column.name, stream.place, _DECLARE)
         except ProjectError as error:
             problems += error.problems
         if column.name.lower() in seen:
             what = f"'{column.name}' stands twice among the columns of its feed. Capitals make no difference."
-            problems.append(Problem("duplicate-column", what, place=stream.place))
+            problems.append(Problem("duplicate-column", what, "", _DECLARE, stream.place))
         seen.add(column.name.lower())
         if not column.type:
             what = f"Column '{column.name}' of stream '{stream.name}' is written as something that no type reads."
@@ -460,11 +468,12 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
         place = columns.keys.get(column.name, node.place)
         if column.name.lower() in seen:
             what = f"'{column.name}' stands twice. Capitals make no difference."
-            yield Problem("duplicate-column", what, place=place)
+            yield Problem("duplicate-column", what, "", "Keep one of the two.", place)
         seen.add(column.name.lower())
         if stream.format == "csv" and column.type.startswith(("array<", "map<", "struct<", "variant")):
             what = f"'{column.name}' is {column.type}, which a CSV value cannot be."
-            yield Problem("wrong-type", what, place=place)
+            fix = "Declare it as string, and take it apart in the SELECT: split(…), from_json(…)."
+            yield Problem("wrong-type", what, "", fix, place)
     one = {"string": "string", "bytes": "binary"}.get(stream.format)
     if one and [column.type.lower() for column in stream.columns] != [one]:
         what = f"Format '{stream.format}' offers one column of type {one}."

@@ -245,8 +245,8 @@ def _check_reference(reader: Reader, node: nodes.Call, function: str, at: int) -
             reader.report("reference-not-literal", at, what)
         case _:
             what = f"{function}(...) takes one name, written as a text: {function}('orders')."
-            fix = "Edges between models are read from the file, before anything is rendered."
-            reader.report("reference-not-literal", at, what, fix)
+            why = "Edges between models are read from the file, before anything is rendered."
+            reader.report("reference-not-literal", at, f"{what} {why}")
 
 
 def _check_method(reader: Reader, node: nodes.Call, attribute: nodes.Getattr) -> None:

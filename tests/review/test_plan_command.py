@@ -291,12 +291,15 @@ def test_an_old_project_that_cannot_be_read_is_an_error(run: Run, shop: Path) ->
     code, out, err = run("plan", "--log-format", "json")
     assert (code, out, conditions(err)) == (2, "", ["old-unreadable"])
     assert "streams/landing.yml:6:13" in err
+    commit(shop)
+    assert run("plan", "--against", "HEAD")[0] == 0
 
 
 def test_a_ref_that_is_not_there(run: Run, shop: Path) -> None:
     for ref in ("no-such-branch", "--help", "HEAD:models"):
         code, out, err = run("plan", f"--against={ref}", "--log-format", "json")
         assert (code, out, conditions(err)) == (2, "", ["git-ref"]), ref
+    assert run("plan", "--against=main")[0] == 0
 
 
 def test_no_main_branch_and_nothing_in_common(run: Run, shop: Path) -> None:

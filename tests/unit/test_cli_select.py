@@ -197,8 +197,10 @@ def test_what_cannot_be_deferred(run: Run, shop: Path, prod: Path) -> None:
     text = manifest.read_text()
     manifest.write_text(text.replace("lake.prod.customers", "lake.nowhere.customers"))
     assert refused(run, *select, "--defer", "--state", "state") == ["defer-missing"]
+    assert run(*select, "customers", "--defer", "--state", "state")[0] == 0
     manifest.write_text(text.replace("lake.prod.customers", "other.prod.customers"))
     assert refused(run, *select, "--defer", "--state", "state") == ["defer-catalog"]
+    assert run(*select, "customers", "--defer", "--state", "state")[0] == 0
     manifest.write_text('{"metadata": {"dbt_version": "1.9"}}')
     assert refused(run, *select, "--defer", "--state", "state") == ["state-outdated"]
 
