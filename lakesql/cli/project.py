@@ -111,7 +111,7 @@ def select(
 ) -> tuple[GraphNode, ...]:
     """The selected models and streams, each after those it reads. Words that match nothing are told on stderr.
 
-    With `with_tests` data tests are among them.
+    With `with_tests` data tests are among them. Tests and tasks of maintenance of an excluded model are excluded too.
 
     Raises `UsageError` (`bad-selector`).
     """
@@ -124,7 +124,11 @@ def select(
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
-    return tuple(graph.nodes[id_] for id_ in graph.order(selected.ids))
+    excluded = select_nodes(Selection(selection.exclude, ()), graph).ids if selection.exclude else frozenset()
+    nodes = (graph.nodes[id_] for id_ in graph.order(selected.ids))
+    return tuple(
+        node for node in nodes if node.resource_type in ("model", "stream") or excluded.isdisjoint(node.depends_on)
+    )
 
 
 def _known_graph(

@@ -12,7 +12,17 @@ from lakesql.errors import did_you_mean
 from lakesql.template.config_call import read_config_call
 from lakesql.template.jinja import entry_of
 from lakesql.template.library import FILTERS, METHODS, TESTS
-from lakesql.template.reader import FUNCTIONS, RESERVED, SEVEN, Macro, Reader, Reference, is_unicode, reserved_name
+from lakesql.template.reader import (
+    FUNCTIONS,
+    RESERVED,
+    SEVEN,
+    SURPLUS,
+    Macro,
+    Reader,
+    Reference,
+    is_unicode,
+    reserved_name,
+)
 from lakesql.template.values import MAX_INTEGER_BITS
 from lakesql.words import answer, suggest
 
@@ -49,13 +59,16 @@ def check_macro(reader: Reader, node: nodes.Macro) -> Macro:
     """Check a macro, and say what it calls and which text is its own: up to the end tag behind its last node."""
     calls, reader.calls = reader.calls, set()
     before, reader.in_macro = reader.in_macro, node.name
+    reader.scopes.append({*SURPLUS})
     _check_parameters_and_body(reader, node)
+    reader.scopes.pop()
     called, reader.calls, reader.in_macro = frozenset(reader.calls), calls, before
     text = reader.source.text
     last = max((child.lineno for child in node.find_all((nodes.Expr, nodes.Stmt))), default=node.lineno)
     end = _END_OF_MACRO.search(text, last)
     own = text[max(text.rfind("{%", 0, node.lineno), 0) : end.end() if end else len(text)]
-    return Macro(node, called, reader.source, own, local=not reader.pure)
+    surplus = SURPLUS.intersection(name.name for name in node.find_all(nodes.Name)) - {it.name for it in node.args}
+    return Macro(node, called, reader.source, own, local=not reader.pure, surplus=surplus)
 
 
 def _check(reader: Reader, node: nodes.Node) -> None:

@@ -380,14 +380,28 @@ def _call_macro(state: Run, call: Any, scope: Scope, caller: Caller | None) -> s
     inner = state.inner(state.module) if macro.local else {}
     state.depth += 1
     try:
+        arguments = _bind_surplus(macro, arguments, named, inner)
         return _invoke(state, macro.node.name, macro.node, arguments, named, inner, caller)
     except TemplateError as fault:
         if fault.at is not None and not fault.blocks:
-            fault.inside.append(f"In macro '{macro.node.name}' at {macro.source.place(fault.at)}.")
+            where = f"In macro '{macro.node.name}' at {macro.source.place(fault.at)}."
+            if where not in fault.inside:  # one that calls itself is named once
+                fault.inside.append(where)
             fault.at = None
         raise
     finally:
         state.depth -= 1
+
+
+def _bind_surplus(macro: Macro, arguments: list[Any], named: dict[str, Any], scope: Scope) -> list[Any]:
+    """The arguments without those that are none of a macro's parameters, which become its `varargs` and `kwargs`."""
+    known = [argument.name for argument in macro.node.args]
+    if "kwargs" in macro.surplus:
+        scope["kwargs"] = {key: named.pop(key) for key in [*named] if key not in known}
+    if "varargs" not in macro.surplus:
+        return arguments
+    scope["varargs"] = tuple(arguments[len(known) :])
+    return arguments[: len(known)]
 
 
 def _invoke(

@@ -80,22 +80,49 @@ class _OffsetLexer(Lexer):
         return TokenStream(self.wrap(self._with_offsets(source, name), name, filename), name, filename)
 
     def _with_offsets(self, source: str, name: str | None) -> Iterator[tuple[int, str, str]]:
-        position = 0
+        """The tokens with their offsets, and the line breaks that end an SQL comment, which no `-` strips."""
+        position, inside = 0, ""
         try:
             for count, (_, kind, value) in enumerate(self.tokeniter(source, name)):
                 if not source.startswith(value, position):
                     # The blank space that a `-` strips before a tag is in no token.
-                    position = source.index(value, position)
+                    begin, position = position, source.index(value, position)
+                    if inside == "--" and "\n" in source[begin:position]:
+                        inside = ""
+                        yield begin, "data", source[begin : source.index("\n", begin) + 1]
+                if kind == "data":
+                    inside = _inside_after(value, inside)
                 if count > MAX_TOKENS:
                     raise TemplateError(
                         "template-too-large", f"The file has more than {MAX_TOKENS} Jinja tokens.", at=position
                     )
                 plain = _ESCAPE.sub(_escaped, value) if kind == "string" and "\\" in value else value
                 yield position, kind, plain
+                if inside == "--" and kind in _ENDS and "\n" in value:
+                    inside = ""
+                    yield position + value.index("\n"), "data", "\n"
                 position += len(value)
         except TemplateSyntaxError as error:
             error.lineno = position
             raise
+
+
+_ENDS = ("variable_end", "block_end", "comment_end", "raw_begin", "raw_end")
+"""The tokens that hold the blank space which a `-` strips behind them."""
+
+_MARKS = re.compile(r"--|/\*|\*/|\\.|['\"`\n]", re.DOTALL)
+_OPENING = ("--", "/*", "'", '"', "`")
+_CLOSING = {"--": "\n", "/*": "*/"}
+
+
+def _inside_after(text: str, inside: str) -> str:
+    """What of SQL is open behind a text: a comment, by what opens it, or a quote; `inside` is what was before."""
+    for mark in _MARKS.findall(text):
+        if not inside and mark in _OPENING:
+            inside = mark
+        elif inside and mark == _CLOSING.get(inside, inside):
+            inside = ""
+    return inside
 
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

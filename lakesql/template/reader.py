@@ -13,6 +13,8 @@ from lakesql.template.jinja import Source
 SEVEN = frozenset({"config", "stream", "ref", "this", "var", "target", "is_full_refresh"})
 FUNCTIONS = frozenset({"config", "stream", "ref", "var", "range", "namespace", "caller"})
 RESERVED = SEVEN | {"range", "caller", "loop"}
+SURPLUS = frozenset({"varargs", "kwargs"})
+"""What a macro calls the arguments that are none of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Reference:
 class Macro:
     """A macro: Jinja's node of it, the macros that it calls, its file and its text.
 
-    A `local` one stands in a model and sees the model's variables; others see their parameters alone.
+    A `local` one stands in a model and sees the model's variables; others see their parameters alone. `surplus` are
+    `varargs` and `kwargs`, where it reads them: then it takes arguments that are none of its parameters.
     """
 
     node: nodes.Macro
@@ -35,6 +38,7 @@ class Macro:
     source: Source
     text: str
     local: bool
+    surplus: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

@@ -316,6 +316,8 @@ def test_maintenance_written_by_hand_is_a_node_in_the_place_of_the_appended_one(
     tasks = run("ls", "--select", "orders+", "--resource-type", "maintenance")[1].split()
     assert name in tasks and "shop.orders.expire_snapshots" in tasks
     assert noted.startswith(f"{len(tasks) - 1} tasks ")
+    rest = run("ls", "--select", "+order_states+", "--exclude", "customers", "--resource-type", "maintenance")[1]
+    assert "shop.order_states.expire_snapshots" in rest.split() and "customers" not in rest
     alone = run("ls", "--select", "orders.expire_snapshots")
     assert alone == (0, "shop.orders.expire_snapshots\n", "")
     assert "shop.orders.rewrite_data_files" not in below

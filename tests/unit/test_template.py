@@ -294,6 +294,58 @@ def test_any_text_is_rendered_or_refused(words: list[str]) -> None:
         assert all(rendered.place(offset).line for offset in range(len(rendered.text) + 1))
 
 
+TAGS = ("{%{a} if true {b}%} y{%{a} endif {b}%}", "{{{a} 'z' {b}}}", "{#{a} note {b}#}")
+COMMENTS = ("", "-- it's only `x", "/* -- */", "' -- '", "'a''--b'", '"--"', "-- {{{a} 'c' {b}}}")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(COMMENTS), st.sampled_from(TAGS), st.sampled_from("- "), st.sampled_from("- ")),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_no_dash_of_a_tag_joins_a_line_to_a_comment(lines: list[tuple[str, str, str, str]]) -> None:
+    """What stands in no `--` comment of the file is that of the same file without comments, rendered by Jinja."""
+    source, bare = "", ""
+    for number, (comment, tag, a, b) in enumerate(lines):
+        written = tag.replace("{a}", a).replace("{b}", b)
+        in_line = comment.replace("{a}", a).replace("{b}", b)
+        source += f" w{number} {in_line}\n{written}\n"
+        bare += f" w{number} {'' if comment.startswith('--') else in_line}\n{written}\n"
+    kept = re.sub(r"""('[^']*'|"[^"]*"|/\*.*?\*/)|--[^\n]*""", lambda found: found[1] or "", render(source).text)
+    assert "".join(kept.split()) == "".join(by_jinja(bare).split())
+
+
+def test_a_macro_takes_more_arguments_where_it_reads_them() -> None:
+    macros = parse_macros(
+        [
+            ("macros/a.sql", "{% macro some(a, b=2) %}{{ a }}{{ b }}{{ varargs }}{% endmacro %}"),
+            (
+                "macros/b.sql",
+                "{% macro named(a) %}{{ a }}{% for k, v in kwargs.items() %}{{ k }}{{ v }}{% endfor %}{% endmacro %}",
+            ),
+            ("macros/c.sql", "{% macro own(varargs) %}{{ varargs }}{% endmacro %}"),
+        ]
+    )
+    assert render("{{ some(1) }}|{{ some(1, 3) }}|{{ some(1, 3, 4, 5) }}", macros).text == "12()|13()|13(4, 5)"
+    assert render("{{ named(1) }}|{{ named(1, x=2, y='z') }}|{{ named(y=1, a=2) }}", macros).text == "1|1x2yz|2y1"
+    for wrong in ("{{ some(1, c=2) }}", "{{ named(1, 2) }}", "{{ own(1, 2) }}", "{{ own(1, x=2) }}"):
+        with pytest.raises(ProjectError) as caught:
+            render(wrong, macros)
+        assert [problem.condition for problem in caught.value.problems] == ["template-failed"]
+    local = "{% macro m() %}{{ varargs | join('-') }}{{ kwargs | length }}{% endmacro %}{{ m('a', 'b', c=1) }}"
+    assert render(local).text == by_jinja(local)
+
+
+def test_a_macro_that_calls_itself_without_end_is_named_once() -> None:
+    macros = parse_macros([("macros/a.sql", "{% macro m(a) %}{{ m(a) }}{% endmacro %}")])
+    with pytest.raises(ProjectError) as caught:
+        render("{{ m(1) }}", macros)
+    (problem,) = caught.value.problems
+    assert problem.condition == "template-too-large" and problem.why.count("'m'") == 1
+
+
 def test_config_renders_to_nothing_and_the_lines_behind_it_stay() -> None:
     assert render("{{ config(\n  mode='append',\n) }}\nSELECT 1").text == "\nSELECT 1"
 
