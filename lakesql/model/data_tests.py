@@ -27,23 +27,28 @@ def read_tests(node: Node) -> tuple[TestEntry, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A comparison with the number of failing rows, such as `> 10`."""
+    """A comparison with the number of failing rows, such as `> 10`. `between` has `most` beside the least number."""
 
     sign: str
     number: int
+    most: int | None = None
 
     def holds(self, failures: int) -> bool:
         """Whether the number of failing rows reaches it."""
+        if self.most is not None:
+            return self.number <= failures <= self.most
         return _SIGNS[self.sign](failures, self.number)
 
     @property
     def least(self) -> int:
-        """The least number of failing rows that reaches it."""
+        """The least number of failing rows that must be counted to know whether it is reached."""
+        if self.most is not None:
+            return self.most + 1
         counts = (0, 1, self.number, self.number + 1)
         return min((each for each in counts if self.holds(each)), default=0)
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.number}"
+        return f"{self.sign} {self.number}" + (f" and {self.most}" if self.most is not None else "")
 
 
 _SIGNS: Mapping[str, Callable[[int, int], bool]] = {
@@ -58,13 +63,19 @@ _SIGNS: Mapping[str, Callable[[int, int], bool]] = {
 }
 _THRESHOLD = re.compile(rf"\s*({'|'.join(_SIGNS)})\s*(\d{{1,18}})\s*\Z")
 
+_BETWEEN = re.compile(r"\s*between\s+(\d{1,18})\s+and\s+(\d{1,18})\s*\Z", re.IGNORECASE)
+
 ANY = Threshold("!=", 0)
 
 
 def _read_threshold(node: Node) -> Threshold:
-    found = _THRESHOLD.match(node.value) if isinstance(node.value, str) else None
+    text = node.value if isinstance(node.value, str) else ""
+    between = _BETWEEN.match(text)
+    if between is not None and int(between[1]) <= int(between[2]):
+        return Threshold("between", int(between[1]), int(between[2]))
+    found = _THRESHOLD.match(text)
     if found is None:
-        fix = 'Write a comparison with the number of failing rows, such as `">10"`.'
+        fix = 'Write a comparison with the number of failing rows, such as `">10"` or `between 1 and 10`.'
         raise ProjectError.of("wrong-value", f"{node.shown} is no threshold.", fix=fix, place=node.place)
     return Threshold(found[1], int(found[2]))
 

@@ -153,6 +153,15 @@ def test_options_stand_beside_the_word_below_it_or_in_config() -> None:
 
 
 @pytest.mark.parametrize(
+    "options", ["error_if: between 3 and 1", "error_if: between 1", "limit: 3, error_if: between 1 and 3"]
+)
+def test_a_range_of_failing_rows_that_cannot_be_told_is_refused(options: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read_tests(parse_yaml("p.yml", f"[{{unique: {{{options}}}}}]"))
+    assert [problem.condition for problem in caught.value.problems] == ["wrong-value"]
+
+
+@pytest.mark.parametrize(
     ("orders", "columns", "condition", "at"),
     [
         ("unique", "", "wrong-value", "unique"),
@@ -402,6 +411,8 @@ def test_severity_and_thresholds_say_what_failures_are(shop: Shop, capsys: pytes
         ("severity: warn", "warn", 0),
         ("error_if: '>3'", "warn", 0),
         ("error_if: '>=3'", "fail", 1),
+        ("error_if: BETWEEN 1 AND 3", "fail", 1),
+        ("error_if: between 4 and 9, warn_if: between 0 and 2", "pass", 0),
         ("error_if: '>3', warn_if: '>3'", "pass", 0),
         ("limit: 2, error_if: '>=2'", "fail", 1),
         ("limit: 2, severity: warn, error_if: '>2'", "warn", 0),
