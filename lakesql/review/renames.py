@@ -48,8 +48,8 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
             f"It was '{former}'. It begins anew: {after.model.table} is filled from the start of the streams, and "
             f"{before.model.table} stays as it is, with its checkpoint."
         )
-        do = f"To go on with its table and checkpoint: {rename_command(former, name)}. To remove them: "
-        do += f"lakesql drop {former}"
+        do = f"To go on with its table and checkpoint: `{rename_command(former, name)}`. To remove them: "
+        do += f"`lakesql drop {former}`"
         return ModelReview(name, (Reason("renamed", "model-renamed", what, after.model.place, do),), statements=texts)
     place = changed_option_place(change, "table")
     refusals = find_identity_refusals(change)

@@ -220,7 +220,7 @@ def test_a_table_that_was_rolled_back_is_behind_its_checkpoint(plan: Plan, proje
     table.manage_snapshots().rollback_to_snapshot(first).commit()
     found = plan()
     assert reasons(found) == [("breaks", "table-behind")]
-    assert found["reasons"][0]["do"].startswith("To write again what is missing: lakesql rewind sizes.")
+    assert found["reasons"][0]["do"].startswith("To write again what is missing: `lakesql rewind sizes`.")
     assert found["steps"] == []
 
 

@@ -267,6 +267,8 @@ def test_a_part_that_is_a_repository_of_its_own_is_refused(run: Run, shop: Path,
     git(shop / folder, "init")
     code, out, err = run("plan", "--log-format", "json")
     assert (code, out, conditions(err)) == (2, "", ["git-nested"])
+    assert run("parse")[0] == 0
+    assert run("plan", "--state", "target")[0] == 0
 
 
 def test_an_old_model_that_cannot_be_read_is_said_and_not_guessed(run: Run, shop: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_text_that_is_no_plain_word_is_refused_as_a_name(value: Any) -> None:
     "name", ["a", "a b", "größe", "it's", 'say "so"', "列", "1", "select", "a-b", "_records", "(x)"]
 )
 def test_a_column_may_have_nearly_any_name(name: str) -> None:
-    check_column(name, PLACE)
+    check_column(name, PLACE, "Rename it.")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_column_may_have_nearly_any_name(name: str) -> None:
 )
 def test_a_column_that_would_be_lost_is_refused(name: str, condition: str) -> None:
     with pytest.raises(ProjectError) as caught:
-        check_column(name, PLACE)
+        check_column(name, PLACE, "Rename it.")
     assert conditions(caught) == [(condition, PLACE)]
 
 
