@@ -334,7 +334,7 @@ def check_landing(name: str, place: Place | None) -> None:
         raise ProjectError.of("reserved-column", what, why=why, fix="Give it another name.", place=place)
 
 
-def check_column(name: str, place: Place | None, fix: str) -> None:
+def check_column(name: str, place: Place | None, fix: str = "") -> None:
     """A column's name: anything but a dot, a backtick, a control character, or a name of lakesql's own.
 
     Iceberg reads a dot in a column's name as a path into a struct, and Spark's readers of nested schemas lose a
