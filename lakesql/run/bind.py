@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from lakesql.compile.select import Select
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.project.profiles import Files
 from lakesql.stream.avro_schema import read_avro_schema
 from lakesql.stream.stream import Stream
+
+if TYPE_CHECKING:
+    from lakesql.compile.select import Select
 
 
 @dataclass(frozen=True, slots=True)
