@@ -162,6 +162,7 @@ class BatchCommitted:
     commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the `partitions` that it has
     written to, on average. None of a table without partitions. `violations` count the rows that fail an expectation, by
     its name. `furthest` is the event that has moved a watermark furthest, if there is one: its time, stream and record.
+    `replaced` are the values with bytes that are no UTF-8, for which U+FFFD stands, `replaced_keys` those of keys.
     """
 
     model: str
@@ -183,6 +184,8 @@ class BatchCommitted:
     partitions: int | None = None
     violations: tuple[tuple[str, int], ...] = ()
     furthest: str = ""
+    replaced: int = 0
+    replaced_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,8 @@ class BatchEmpty:
 
     `late` ones have been dropped by a watermark, and `ignored` are messages and tombstones of a change feed.
     `violations` count the rows that fail an expectation, by its name. `furthest` is the event that has moved a
-    watermark furthest, if there is one.
+    watermark furthest, if there is one. `replaced` are the values with bytes that are no UTF-8, `replaced_keys` those
+    of keys.
     """
 
     model: str
@@ -212,6 +216,8 @@ class BatchEmpty:
     ignored: int = 0
     violations: tuple[tuple[str, int], ...] = ()
     furthest: str = ""
+    replaced: int = 0
+    replaced_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +318,8 @@ class ModelFinished:
     it has not begun, or the run was ended before it had read all that was there.
 
     `warnings` are of its streams that had nothing to read. `maintained` are the procedures that were run on its tables.
-    `violations` count the rows that failed an expectation, by its name.
+    `violations` count the rows that failed an expectation, by its name. `replaced` are the values with bytes that are
+    no UTF-8, for which U+FFFD stands, and `replaced_keys` those of them that are of keys.
     """
 
     model: str
@@ -332,6 +339,8 @@ class ModelFinished:
     remembered: int = 0
     maintained: int = 0
     violations: tuple[tuple[str, int], ...] = ()
+    replaced: int = 0
+    replaced_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)

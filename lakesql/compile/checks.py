@@ -68,6 +68,19 @@ def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
     )
 
 
+INVALID_TEXT = "text that is UTF-8"
+"""The name of what a row fails in which there is other text, where a stream says `invalid_text: dead_letter`."""
+
+
+def check_of_text(columns: Sequence[str], place: Place) -> Check:
+    """That all text in these columns is UTF-8. Bytes that stay bytes, and what has them within, are not looked at."""
+    valid = (
+        f"(typeof({name}) LIKE '%binary%' OR coalesce(is_valid_utf8(CAST({name} AS string)), true))"
+        for name in map(identifier, columns)
+    )
+    return Check(INVALID_TEXT, " AND ".join(valid), "dead_letter", place)
+
+
 def _condition(expectation: Expectation, column: str) -> str:
     match expectation:
         case ExpectThat(that=that):

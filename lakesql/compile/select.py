@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from lakesql.compile.checks import Check, checks_of, find_unacceptable, is_unsteady, names_of
+from lakesql.compile.checks import (
+    INVALID_TEXT,
+    Check,
+    check_of_text,
+    checks_of,
+    find_unacceptable,
+    is_unsteady,
+    names_of,
+)
 from lakesql.compile.growth import terms_of
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import (
@@ -178,6 +187,11 @@ class Select:
         return self.query.ungrouped if self.drops_late and self.model.config.late == "dead_letter" else ""
 
     @property
+    def judges_text(self) -> bool:
+        """Whether a row with text that is not UTF-8 makes a dead letter."""
+        return any(check.name == INVALID_TEXT for check in self.checks)
+
+    @property
     def has_unsteady_checks(self) -> bool:
         """Whether a row that is looked at again, as its record becomes a dead letter, may fail something else."""
         conditions = (check.condition for check in self.checks)
@@ -217,14 +231,15 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
     checks = checks_of(model.properties)
-    writing = build_writing(
-        model.config,
-        query.stateful,
-        _reads_feed(query, streams),
-        _key_columns(query, streams),
-        is_traced=bool(names_of(checks, "dead_letter")),
+    write = partial(
+        build_writing, model.config, query.stateful, _reads_feed(query, streams), _key_columns(query, streams)
     )
+    writing = write(is_traced=bool(names_of(checks, "dead_letter")))
     select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
+    if _wants_valid_text(select):
+        checks = (*checks, check_of_text(select.columns or (), model.place))
+        writing = write(is_traced=True)
+        select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
     problems = [
         *_check_columns(select),
         *_check_sizes(select),
@@ -603,6 +618,12 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
                 "Say `on_fail: stop`, or `on_fail: warn`; or leave such rows out by a WHERE.",
                 check.place,
             )
+
+
+def _wants_valid_text(select: Select) -> bool:
+    """Whether a record becomes a dead letter by text of its row that is not UTF-8."""
+    is_asked = any(stream.invalid_text == "dead_letter" for stream in select.streams.values())
+    return is_asked and bool(select.columns) and not _untraceable(select)
 
 
 def _untraceable(select: Select) -> str:

@@ -43,7 +43,7 @@ class PlainLines:
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
             case BatchEmpty():
-                return event.rejected + event.late > 0 or bool(event.violations)
+                return event.rejected + event.late + event.replaced > 0 or bool(event.violations)
             case HealthJudged():
                 return event.health != event.was
             case Progress():

@@ -123,6 +123,8 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "ignored": finished.ignored,
         "remembered": finished.remembered,
         "violations": dict(finished.violations),
+        "replaced_text": finished.replaced,
+        "replaced_keys": finished.replaced_keys,
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
         "maintenance": [

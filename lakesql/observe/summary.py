@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, assert_never
 
 from lakesql.errors import Place, render_problem
 from lakesql.observe.tally import ModelTally, RunTally
-from lakesql.observe.text import STYLES, Tone, count, duration, failing, is_up_to_date, number, printable, reasons
+from lakesql.observe.text import (
+    STYLES,
+    Tone,
+    count,
+    duration,
+    failing,
+    is_up_to_date,
+    number,
+    printable,
+    reasons,
+    replaced,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -74,6 +85,7 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.rejected and model.dead_letter_table
     )
     violations = (f"{model.name}: {failing(model.violations)}" for model in models if model.violations)
+    texts = (f"{model.name}: {replaced(model.replaced, model.replaced_keys)}" for model in models if model.replaced)
     late = (
         f"{model.name}: {number(model.late)} dropped as late, older than its watermark; "
         f"{'they are among its dead letters' if 'late' in dict(model.reasons) else 'no dead letter has them'}"
@@ -98,7 +110,7 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.finished and model.finished.status == "skipped"
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    remarks = (*dead_letters, *violations, *late, *moved, *remembered, *empty, *skipped, *ended)
+    remarks = (*dead_letters, *violations, *texts, *late, *moved, *remembered, *empty, *skipped, *ended)
     return tuple(map(printable, remarks))
 
 

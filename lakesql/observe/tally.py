@@ -93,6 +93,8 @@ class ModelTally:
     judged: Word = "well"
     judged_because: tuple[Reason, ...] = ()
     violations: tuple[tuple[str, int], ...] = ()
+    replaced: int = 0
+    replaced_keys: int = 0
     finished: ModelFinished | None = None
 
     @property
@@ -123,6 +125,8 @@ class ModelTally:
             remembered=self.remembered,
             maintained=sum(task.runs for task in self.maintenance.values()),
             violations=self.violations,
+            replaced=self.replaced,
+            replaced_keys=self.replaced_keys,
         )
 
 
@@ -199,6 +203,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 ignored=model.ignored + event.ignored,
                 remembered=model.remembered + event.remembered,
                 violations=_add(model.violations, event.violations),
+                replaced=model.replaced + event.replaced,
+                replaced_keys=model.replaced_keys + event.replaced_keys,
                 known=count_commit(model.known, event),
             )
         case BatchSkipped():
@@ -216,6 +222,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 furthest=max(model.furthest, event.furthest),
                 ignored=model.ignored + event.ignored,
                 violations=_add(model.violations, event.violations),
+                replaced=model.replaced + event.replaced,
+                replaced_keys=model.replaced_keys + event.replaced_keys,
                 known=count_batch(model.known, event.at_ms, late=event.late),
             )
         case RecordsRejected():
@@ -271,6 +279,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 remembered=event.remembered,
                 warnings=event.warnings,
                 violations=event.violations,
+                replaced=event.replaced,
+                replaced_keys=event.replaced_keys,
                 finished=event,
             )
         case _:

@@ -86,14 +86,14 @@ def _describe(event: Event) -> Line:
             return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")
         case BatchCommitted():
             parts = [count(event.records, "record"), count(event.rows, "row"), *_lost(event.rejected, event.late)]
-            said = _join(*parts, duration(event.duration_ms), failing(event.violations))
-            return Line(event.model, f"batch {event.batch}: {said}", "warning" if event.violations else "plain")
+            said = _join(*parts, duration(event.duration_ms), failing(event.violations), _replaced_in(event))
+            return Line(event.model, f"batch {event.batch}: {said}", _style_of(event))
         case BatchSkipped():
             return Line(event.model, f"batch {event.batch}: in the table already, nothing written", "warning")
         case BatchEmpty():
             parts = [count(event.records, "record"), "no row to write", *_lost(event.rejected, event.late)]
-            said = _join(*parts, failing(event.violations))
-            return Line(event.model, f"batch {event.batch}: {said}", "warning" if event.violations else "plain")
+            said = _join(*parts, failing(event.violations), _replaced_in(event))
+            return Line(event.model, f"batch {event.batch}: {said}", _style_of(event))
         case RecordsRejected():
             dead_letters = f"{count(event.count, 'dead letter')} in {event.table}"
             return Line(event.model, f"batch {event.batch}: {dead_letters} ({reasons(event.reasons)})", "warning")
@@ -173,6 +173,25 @@ def reasons(counts: tuple[tuple[str, int], ...]) -> str:
 def failing(counts: tuple[tuple[str, int], ...]) -> str:
     """How many rows fail which expectations: `3 rows fail 'amount >= 0'`; empty where none does."""
     return ", ".join(f"{count(times, 'row')} {'fails' if times == 1 else 'fail'} '{name}'" for name, times in counts)
+
+
+def replaced(values: int, keys: int) -> str:
+    """How many values had bytes that are no UTF-8; empty where none had."""
+    if not values:
+        return ""
+    said = f"{count(values, 'value')} had bytes that are no UTF-8, replaced by U+FFFD"
+    if not keys:
+        return said
+    advice = "`invalid_text: dead_letter` of the stream sets such records aside"
+    return f"{said}; {number(keys)} of them in keys, which may coincide now: {advice}"
+
+
+def _replaced_in(event: BatchCommitted | BatchEmpty) -> str:
+    return replaced(event.replaced, event.replaced_keys)
+
+
+def _style_of(event: BatchCommitted | BatchEmpty) -> Tone:
+    return "warning" if event.violations or event.replaced else "plain"
 
 
 def count(times: int, one: str, many: str = "") -> str:

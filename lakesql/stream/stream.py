@@ -71,10 +71,16 @@ class Csv:
     delimiter: str = option("The separator of two values.", default=",")
     quote: str = option("The quote around a value that contains the delimiter.", default='"')
     escape: str = option(
-        "What escapes a quote inside a quoted value: a second quote, or another character.", default='"'
+        "What escapes a quote inside a quoted value: a second quote, whichever it is, or another character.",
+        default='"',
     )
     null_value: str = option("A text that means NULL; an empty value does too.", default="")
     timestamp_format: str = option("Spark's pattern of timestamps; ISO 8601 if left out.", default="")
+
+    def __post_init__(self) -> None:
+        """Left out, what escapes a quote is the quote itself: a double one escapes no other."""
+        if self.escape == '"':
+            object.__setattr__(self, "escape", self.quote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +245,11 @@ class _StreamOptions:
         "letter, or it is rounded.",
         default="exact",
     )
+    invalid_text: Literal["replace", "dead_letter"] = option(
+        "What becomes of text in a model's rows that is not UTF-8, such as that of `CAST(_record.key AS string)`: "
+        "U+FFFD stands for its bytes, which is counted, or the record is a dead letter.",
+        default="replace",
+    )
     multiline: bool | None = option(
         "Of JSON and CSV in files: whether a record may have several lines. One task reads each file of CSV then, and "
         "holds each file of JSON in memory. `true` for CSV and `false` for JSON if left out.",
@@ -283,6 +294,7 @@ class Stream:
     multiline: bool = False
     encoding: str = UTF_8
     decimals: Literal["exact", "round"] = "exact"
+    invalid_text: Literal["replace", "dead_letter"] = "replace"
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -325,6 +337,7 @@ def read_stream(node: Node) -> Stream:
         multiline=_is_multiline(options, origin),
         encoding=options.encoding,
         decimals=options.decimals,
+        invalid_text=options.invalid_text,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))

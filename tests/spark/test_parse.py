@@ -300,7 +300,8 @@ def test_a_csv_time_without_a_date_is_rejected(
 
 def test_text_must_be_utf8_and_bytes_need_not(spark: SparkSession) -> None:
     values = [b"caf\xc3\xa9", b"\xff"]
-    text = parsed(spark, contract_of("value string", format="string"), values)
+    strict = contract_of("value string", format="string", invalid_text="dead_letter")
+    text = parsed(spark, strict, values)
     assert [r._lakesql_rejected and r._lakesql_rejected.reason for r in text] == [None, "unparsable"]
     assert text[0].value == "café"
     raw = parsed(spark, contract_of("value binary", format="bytes"), values)

@@ -1,4 +1,4 @@
-"""JSON of several lines and in other encodings; bytes that a SELECT makes text of."""
+"""JSON of several lines and in other encodings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.records.parse import parse_records
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.sources.raw import read_raw
@@ -57,31 +56,3 @@ def test_json_in_an_encoding_of_one_byte_a_character(spark: SparkSession, tmp_pa
     rows, letters = read(spark, tmp_path, encoding="cp1252", multiline=multiline)
     assert rows == [(1, "café €")]
     assert letters == [bad]
-
-
-WAYS = (
-    "CAST(k AS string)",
-    "string(k)",
-    "k || ''",
-    "concat('a', k)",
-    "coalesce(k, '')",
-    "upper(CAST(k AS string))",
-    "CAST(unhex(hex(k)) AS string)",
-    "named_struct('x', CAST(k AS string)).x",
-)
-
-
-def test_bytes_that_become_text_in_any_way_are_valid_text_and_no_key(spark: SparkSession) -> None:
-    select: Any = type("Select", (), {"text": "binary"})()
-    select.query = type("Query", (), {"record_fields": ("key",), "reads_tables": ()})
-    select.writing = type("Writing", (), {"not_null": ("w0",)})
-    ways = ", ".join(f"{way} AS w{number}" for number, way in enumerate(WAYS))
-    nested = "array(CAST(k AS string)) AS a, map('x', CAST(k AS string)) AS m, k AS kept"
-    made = spark.sql(f"SELECT {ways}, {nested} FROM VALUES (X'61ff62'), (X'61') AS t(k)")
-    (bad, good) = with_valid_text(made, select, ()).collect()
-    assert bad["w0"] is None
-    made_text = [value.lower() for name, value in bad.asDict().items() if name[0] == "w" and isinstance(value, str)]
-    assert len(made_text) >= 4
-    assert all(text.endswith("a\ufffdb") for text in made_text)
-    assert (bad["a"], bad["m"], bytes(bad["kept"])) == (["a\ufffdb"], {"x": "a\ufffdb"}, b"a\xffb")
-    assert (good["w0"], good["a"], good["m"], bytes(good["kept"])) == ("a", ["a"], {"x": "a"}, b"a")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, reduce
-from operator import or_
+from operator import add, or_
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -33,7 +33,8 @@ class Counts:
     the table has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their
     stream, and `ignored` those that are no changes: messages, and tombstones. `tombstones` have no value, and delete
     the row of their key. Of the SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations`
-    are those that fail each, in their order.
+    are those that fail each, in their order. `replaced` are their values with text that is not UTF-8, of which
+    `replaced_keys` are of keys and of what orders the rows of a key.
     """
 
     records: int
@@ -50,6 +51,8 @@ class Counts:
     tombstones: int = 0
     set_aside: int = 0
     violations: tuple[tuple[str, int], ...] = ()
+    replaced: int = 0
+    replaced_keys: int = 0
 
     @property
     def rejected(self) -> int:
@@ -72,6 +75,7 @@ class BatchCounters:
         self._records: list[_Watched] = []
         self._rows: list[_Watched] = []
         self._checked: list[_Watched] = []
+        self._texts: list[_Watched] = []
         self._checks: tuple[Check, ...] = ()
 
     def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
@@ -103,6 +107,11 @@ class BatchCounters:
         self._checked, self._checks = [], checks
         return _watch(self._checked, rows, _violations(checks))
 
+    def texts(self, rows: DataFrame, invalid: Sequence[Column], in_keys: Sequence[Column]) -> DataFrame:
+        """`rows`, watched for values of which `invalid` says that they have text that is not UTF-8."""
+        counted = (_sum_of(invalid).alias("replaced"), _sum_of(in_keys).alias("replaced_keys"))
+        return _watch(self._texts, rows, counted)
+
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
         seen = [watched.read() for watched in self._records]
@@ -112,6 +121,7 @@ class BatchCounters:
             (check.name, sum(row.get(_violation(index)) or 0 for row in checked))
             for index, check in enumerate(self._checks)
         )
+        texts = [watched.read() for watched in self._texts]
         times = [row["event_us"] for row in seen if row["event_us"] is not None]
         return Counts(
             records=sum(row["records"] for row in seen),
@@ -128,6 +138,8 @@ class BatchCounters:
             reshaped=sum(row["reshaped"] for row in seen),
             ignored=sum(row["ignored"] for row in seen),
             tombstones=sum(row["tombstones"] for row in seen),
+            replaced=sum(row["replaced"] for row in texts),
+            replaced_keys=sum(row["replaced_keys"] for row in texts),
         )
 
 
@@ -149,6 +161,11 @@ class _Watched:
 def count_of(condition: Column) -> Column:
     """How many rows the condition holds for. For `count_if` Spark would make a copy of each row, with the condition."""
     return F.count(F.when(condition, 1))
+
+
+def _sum_of(conditions: Sequence[Column]) -> Column:
+    """How often the conditions hold, all together."""
+    return reduce(add, map(count_of, conditions), F.count(F.lit(None)))
 
 
 # What is counted is the same in every batch, and each part of an expression is a question to Java.

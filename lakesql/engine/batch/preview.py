@@ -25,7 +25,7 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
     records, _ = open_streams(sink, arrived, counters, Moves())
     checked = None
-    made = with_valid_text(session.sql(select.text), select, sink.bindings)
+    made = with_valid_text(session.sql(select.text), select, sink.bindings, counters)
     if select.writing.is_mirror:
         rows = made
     else:

@@ -46,7 +46,7 @@ def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: b
     else:
         records, feed = open_streams(sink, arrived, counters, sink.moves)
         rows = session.sql(select.text)
-    rows = with_valid_text(rows, select, sink.bindings)
+    rows = with_valid_text(rows, select, sink.bindings, counters)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
     checks = () if writing.is_mirror else select.checks

@@ -44,7 +44,7 @@ def preview_rows(
             open_feed(session, select, binding, changes, counters, Moves(), with_deleted=False)
         else:
             replace_view(good_records(parsed), binding.stream.name)
-    rows = with_valid_text(session.sql(select.text), select, bindings)
+    rows = with_valid_text(session.sql(select.text), select, bindings, BatchCounters())
     landed = [name for name in rows.columns if not is_reserved(name)]
     # Through Arrow: times keep their zone, where rows would bring them in that of this process.
     found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()

@@ -1,13 +1,13 @@
-"""Bytes that a SELECT has made text of, in the rows that are written: Parquet's readers refuse text that is not UTF-8.
+"""Text that is not UTF-8, in the rows that are written: Parquet's readers refuse a file with it.
 
-Spark takes any bytes for text: `CAST(_record.key AS string)`. One such value makes a file that neither Arrow nor
+Spark takes any bytes for text, as in `CAST(_record.key AS string)`. One such value makes a file that neither Arrow nor
 pyiceberg reads.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,39 +15,81 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
+from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.names import is_reserved
 
-_MAKES_BYTES = re.compile(
-    r"\b(?:binary|unbase64|unhex|encode|try_to_binary|to_binary|aes_decrypt|try_aes_decrypt|"
-    r"zstd_decompress|try_zstd_decompress|from_avro|to_avro|to_protobuf|url_decode|try_url_decode)\b|\bx'",
-    re.IGNORECASE,
-)
-"""What bytes may come of in a SELECT, beside its streams."""
+_MAKES_BYTES: dict[str, bool] = {}
+"""Whether a SELECT has bytes anywhere, by its text: asking Spark takes milliseconds."""
 
 
-def with_valid_text(rows: DataFrame, select: Select, bindings: Sequence[StreamBinding]) -> DataFrame:
-    """The rows, in whose texts U+FFFD stands for bytes that are not UTF-8, as `make_valid_utf8` has it.
+def with_valid_text(
+    rows: DataFrame, select: Select, bindings: Sequence[StreamBinding], counters: BatchCounters
+) -> DataFrame:
+    """The rows, in whose texts U+FFFD stands for bytes that are not UTF-8, as `make_valid_utf8` has it; counted.
 
-    A key that is not UTF-8 is NULL, so that its record is a dead letter: the keys of two rows could become the same.
+    Where such text makes dead letters (`select.judges_text`), the columns that are judged stay as they are.
     """
-    if not _may_make_text(select, bindings):
+    if not _may_be_invalid(rows, select, bindings):
         return rows
-    keys = {name.lower() for name in select.writing.not_null}
-    columns = []
-    for field in rows.schema.fields:
-        value = F.col(identifier(field.name))
-        if not is_reserved(field.name) and _has_text(field.dataType):
-            value = _valid_key(value, field.dataType) if field.name.lower() in keys else _valid(value, field.dataType)
-        columns.append(value.alias(field.name))
-    return rows.select(*columns)
+    texts = {field.name: field.dataType for field in rows.schema.fields if _is_replaced(field, select)}
+    if not texts:
+        return rows
+    keys = {name.lower() for name in (*select.writing.keys, *select.writing.sequence_by)}
+    invalid = {name: _is_invalid(F.col(identifier(name)), kind) for name, kind in texts.items()}
+    in_keys = [found for name, found in invalid.items() if name.lower() in keys]
+    counted = counters.texts(rows, list(invalid.values()), in_keys)
+    return counted.select(
+        *(
+            _valid(F.col(identifier(name)), texts[name]).alias(name) if name in texts else F.col(identifier(name))
+            for name in rows.columns
+        )
+    )
 
 
-def _may_make_text(select: Select, bindings: Sequence[StreamBinding]) -> bool:
-    if {"key", "headers"} & set(select.query.record_fields):
+def _is_replaced(field: T.StructField, select: Select) -> bool:
+    if is_reserved(field.name) or not _has_text(field.dataType):
+        return False
+    return not select.judges_text or "binary" in field.dataType.simpleString()
+
+
+def _may_be_invalid(rows: DataFrame, select: Select, bindings: Sequence[StreamBinding]) -> bool:
+    """Whether the SELECT reads text that nobody has looked at, or has bytes anywhere.
+
+    The texts of JSON, CSV and of change feeds are valid, or their records are dead letters.
+    """
+    if select.query.reads_tables or not all(map(_is_judged, bindings)):
         return True
-    has_binary = any("binary" in column.type for binding in bindings for column in binding.stream.columns)
-    return has_binary or select.query.reads_tables or _MAKES_BYTES.search(select.text) is not None
+    if any("binary" in column.type for binding in bindings for column in binding.stream.columns):
+        return True
+    if select.text not in _MAKES_BYTES:
+        names = {binding.stream.name.lower() for binding in bindings}
+        _MAKES_BYTES[select.text] = _has_bytes(rows._jdf.queryExecution().analyzed(), names)
+    return _MAKES_BYTES[select.text]
+
+
+def _is_judged(binding: StreamBinding) -> bool:
+    return binding.stream.format in ("json", "csv") and (binding.has_json or not binding.has_rows)
+
+
+def _has_bytes(plan: Any, streams: set[str]) -> bool:
+    """Whether an expression of an analysed plan, above its streams, is of bytes or has some in it."""
+    is_named = str(plan.getClass().getSimpleName()) == "SubqueryAlias"
+    if is_named and str(plan.alias()).lower() in streams:
+        return False
+    if any(map(_is_of_bytes, _each(plan.expressions()))):
+        return True
+    return any(_has_bytes(below, streams) for below in (*_each(plan.children()), *_each(plan.subqueries())))
+
+
+def _is_of_bytes(expression: Any) -> bool:
+    is_of_bytes = "binary" in str(expression.dataType().catalogString())
+    return is_of_bytes or any(map(_is_of_bytes, _each(expression.children())))
+
+
+def _each(found: Any) -> Iterator[Any]:
+    """The items of a sequence of Scala's."""
+    return (found.apply(index) for index in range(found.size()))
 
 
 def _has_text(kind: T.DataType) -> bool:
@@ -64,8 +106,30 @@ def _has_text(kind: T.DataType) -> bool:
             return False
 
 
-def _valid_key(value: Column, kind: T.DataType) -> Column:
-    return F.when(F.is_valid_utf8(value), value) if isinstance(kind, T.StringType) else _valid(value, kind)
+def _is_invalid(value: Column, kind: T.DataType) -> Column:
+    """Whether there is text in the value that is not valid; false of a value without text."""
+    match kind:
+        case T.StringType():
+            return F.coalesce(~F.is_valid_utf8(value), F.lit(False))
+        case T.StructType(fields=fields):
+            found = F.lit(False)
+            for field in fields:
+                if _has_text(field.dataType):
+                    found |= _is_invalid(value[field.name], field.dataType)
+            return found
+        case T.ArrayType(elementType=element) if _has_text(element):
+            return F.coalesce(F.exists(value, lambda item: _is_invalid(item, element)), F.lit(False))
+        case T.MapType(keyType=key, valueType=element):
+            keys = _is_invalid(F.map_keys(value), T.ArrayType(key))
+            return keys | _is_invalid(F.map_values(value), T.ArrayType(element))
+        case _:
+            return F.lit(False)
+
+
+def _first_of_each(entries: Column) -> Column:
+    """The first entry of each key: two keys may be the same, now that they are valid."""
+    keys = F.transform(entries, lambda entry: entry["key"])
+    return F.filter(entries, lambda entry, index: F.array_position(keys, entry["key"]) == index + 1)
 
 
 def _valid(value: Column, kind: T.DataType) -> Column:
@@ -85,6 +149,6 @@ def _valid(value: Column, kind: T.DataType) -> Column:
                 F.map_entries(value),
                 lambda entry: F.struct(_valid(entry["key"], key).alias("key"), _valid(entry["value"], element)),
             )
-            return F.map_from_entries(entries)
+            return F.when(_is_invalid(value, kind), F.map_from_entries(_first_of_each(entries))).otherwise(value)
         case _:
             return value

@@ -118,6 +118,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
                 ignored=counts.ignored,
                 violations=counts.violations,
                 furthest=arrivals.furthest,
+                replaced=counts.replaced,
+                replaced_keys=counts.replaced_keys,
             )
         )
         return None
@@ -147,6 +149,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(written) else None,
             violations=counts.violations,
             furthest=arrivals.furthest,
+            replaced=counts.replaced,
+            replaced_keys=counts.replaced_keys,
         )
     )
     return head

@@ -153,15 +153,20 @@ def has_open_quote(text: Column, options: Csv) -> Column:
 
 def has_several_lines(text: Column, options: Csv) -> Column:
     """Whether a record has a line break outside quotes that is not its end."""
-    unquoted = F.regexp_replace(text, quoted_pattern(options), "") if options.quote else text
+    unquoted = _without_quoted(text, options)
     return text.contains("\n") & _without_line_end(unquoted).contains("\n")
 
 
+def _without_quoted(text: Column, options: Csv) -> Column:
+    return F.regexp_replace(text, quoted_pattern(options), "") if options.quote else text
+
+
 def quoted_pattern(options: Csv) -> str:
-    """What is in quotes, as a regular expression."""
+    """What is in quotes, as a regular expression; or what is escaped outside them."""
     quote, escape = re.escape(options.quote), re.escape(options.escape)
     plain = f"[^{quote}]|{quote}{quote}" if options.quote == options.escape else f"[^{quote}{escape}]|{escape}."
-    return f"(?s){quote}(?:{plain})*+{quote}"
+    escaped = "" if options.quote == options.escape or not escape else f"{escape}.|"
+    return f"(?s){escaped}{quote}(?:{plain})*+{quote}"
 
 
 _LINE_END = r"\r?\n\z"
@@ -195,9 +200,9 @@ def split_lines(text: Column, options: Csv) -> Column:
     r"""The records of a text, which has line breaks of `\r` alone between them."""
     quote = options.quote
     plain = f"[^{re.escape(quote)}\\r]" if quote else r"[^\r]"
-    choices = [plain, quoted_pattern(options).removeprefix("(?s)")] if quote else [plain]
+    choices = [quoted_pattern(options).removeprefix("(?s)"), plain] if quote else [plain]
     records = F.regexp_extract_all(text, F.lit(f"(?s)((?:{'|'.join(choices)})++)"), F.lit(1))
-    unquoted = F.regexp_replace(text, quoted_pattern(options), "") if quote else text
+    unquoted = _without_quoted(text, options)
     is_several = text.contains("\r") & unquoted.contains("\r")
     return F.when(is_several, records).otherwise(F.array(text))
 

@@ -69,7 +69,7 @@ class Contract:
     key, unless the stream `names_key`. `source_table` is the one whose changes are taken. `takes_tombstones`: a record
     without a value deletes the row of its key. `headers` are those of CSV files whose columns are in another order:
     such a record begins with its header. `is_one_line`: a record of CSV is a line, whatever is quoted in it. `encoding`
-    is that of the values.
+    is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a dead letter.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -90,6 +90,7 @@ class Contract:
     headers: tuple[CsvHeader, ...] = ()
     is_one_line: bool = False
     encoding: str = UTF_8
+    invalid_text: Literal["replace", "dead_letter"] = "replace"
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -339,7 +340,7 @@ def _first_reason(faults: Iterable[_Fault]) -> Column:
 @cache
 def _faults(contract: Contract) -> tuple[_Fault, ...]:
     faults = [_Fault(F.col("value").isNull(), NO_VALUE, lambda: F.lit(_say_tombstone(contract)))]
-    if contract.format not in ("avro", "bytes"):
+    if contract.format in ("json", "csv") or (contract.format == "string" and contract.invalid_text == "dead_letter"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":
         faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))

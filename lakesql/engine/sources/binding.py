@@ -103,6 +103,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         headers=tuple(header for header, _ in binding.headers.files) if binding.headers else (),
         is_one_line=isinstance(binding.source, Files) and not stream.multiline and not binding.is_replayed,
         encoding=UTF_8 if is_wide(stream.encoding) else stream.encoding,
+        invalid_text=stream.invalid_text,
     )
 
 
