@@ -20,7 +20,18 @@ from lakesql.words import answer, suggest
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
 Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
-Unit = Literal["milliseconds", "microseconds", "nanoseconds"]
+Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
+
+_UnitWord = Literal["seconds", "milliseconds", "millis", "microseconds", "micros", "nanoseconds"]
+
+_UNITS: Mapping[_UnitWord, Unit] = {
+    "seconds": "seconds",
+    "milliseconds": "milliseconds",
+    "millis": "milliseconds",
+    "microseconds": "microseconds",
+    "micros": "microseconds",
+    "nanoseconds": "nanoseconds",
+}
 Encoding = Literal["base64", "hex"]
 
 
@@ -28,8 +39,8 @@ Encoding = Literal["base64", "hex"]
 class Column:
     """One column of the contract. `type` is Spark's canonical text of the type.
 
-    `unit` is what a change feed's timestamps are counted in since 1970, and its times of day since midnight, where they
-    are numbers. `encoding` is how it writes bytes as a text.
+    `unit` is what timestamps are counted in since 1970, and a change feed's times of day since midnight, where they are
+    numbers. `encoding` is how it writes bytes as a text.
     """
 
     name: str
@@ -128,9 +139,9 @@ class _ColumnOptions:
     type: str = option("A Spark SQL type.")
     required: bool = option("Whether a record without it is a dead letter.", default=False)
     description: str = option("What the column holds.", default="")
-    unit: Unit | None = option(
-        "Of a timestamp in a change feed: what it is counted in since 1970, where it is a number. Of a string there: "
-        "it is a time of day, counted in this.",
+    unit: _UnitWord | None = option(
+        "Of a timestamp in JSON, CSV or a change feed: what it is counted in since 1970, where it is a whole number "
+        "(`millis` and `micros` for short). Of a string in a change feed: it is a time of day, counted in this.",
         default=None,
     )
     encoding: Encoding | None = option(
@@ -159,7 +170,8 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
     if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
         what = f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text."
         raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
-    return Column(name, parsed.text, options.required, options.description, options.unit, options.encoding)
+    unit = _UNITS[options.unit] if options.unit else None
+    return Column(name, parsed.text, options.required, options.description, unit, options.encoding)
 
 
 def _nearest_type(text: str) -> str:
@@ -545,12 +557,22 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     columns, is_feed = node.get("columns") or node, stream.envelope != "none"
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)
-        if column.unit and not (is_feed and column.type in ("timestamp", "timestamp_ntz", "string")):
-            what = f"'{column.name}' has a unit, which only timestamps and strings of a change feed have."
+        if column.unit and not _may_be_counted(stream, column):
+            what = f"'{column.name}' has a unit, which timestamps of JSON and CSV have, and strings of a feed."
             yield Problem("wrong-value", what, place=place)
         if column.encoding and not (is_feed and "binary" in column.type):
             what = f"'{column.name}' has an encoding, which only bytes in a change feed have."
             yield Problem("wrong-value", what, place=place)
+
+
+def _may_be_counted(stream: Stream, column: Column) -> bool:
+    """Whether values of the column may be numbers that count something."""
+    if column.type == "string":
+        return stream.envelope != "none"
+    if isinstance(stream.origin, Generated):
+        return False
+    is_text = stream.format == "json" or (stream.format == "csv" and not stream.csv.timestamp_format)
+    return is_text and column.type in ("timestamp", "timestamp_ntz")
 
 
 def model_stream(name: str, columns: tuple[Column, ...], place: Place) -> Stream:

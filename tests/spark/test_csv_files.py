@@ -44,7 +44,9 @@ DIALECTS = {
     "unix": Dialect({"lineterminator": "\n", "quoting": csv.QUOTE_ALL}, Csv(header=True)),
     "tabs": Dialect({"delimiter": "\t", "lineterminator": "\n"}, Csv(header=True, delimiter="\t")),
     "single": Dialect({"delimiter": ";", "quotechar": "'"}, Csv(header=True, delimiter=";", quote="'")),
-    "escaped": Dialect({"doublequote": False, "escapechar": "\\"}, Csv(header=True, escape="\\")),
+    "escaped": Dialect(
+        {"doublequote": False, "escapechar": "\\", "quoting": csv.QUOTE_ALL}, Csv(header=True, escape="\\")
+    ),
 }
 
 

@@ -30,6 +30,9 @@ WAYS = {
     "chosen": "(SELECT CAST(unhex('61ff62') AS string))",
 }
 
+MADE_OF_CHARACTERS = ("upper", "formatted")
+"""Those of which Spark itself makes U+FFFD of the bytes, as it makes characters of them."""
+
 
 def keyed(id_: int, key: bytes) -> Fields:
     return Fields(value={"id": id_}, key_base64=base64.b64encode(key).decode())
@@ -60,7 +63,11 @@ def test_text_of_bytes_is_valid_in_the_table_and_what_was_replaced_is_said(proje
     assert sorted(row["value"] for row in project.rows("t_m", "value")) == [SEEN, "plain"]
     of_constants = len({"hexed", "literal", "encoded", "chosen"})
     said = {event.model: (event.replaced, event.replaced_keys, event.rejected) for event in ran.of(BatchCommitted)}
-    assert said == {"m": (len(WAYS) + 3 + of_constants, 0, 0), "k": (1, 1, 0), "t_m": (1, 0, 0)}
+    assert said == {
+        "m": (len(WAYS) - len(MADE_OF_CHARACTERS) + 3 + of_constants, 0, 0),
+        "k": (1, 1, 0),
+        "t_m": (1, 0, 0),
+    }
     assert (ran.finished("k").replaced, ran.finished("k").replaced_keys) == (1, 1)
 
 

@@ -7,7 +7,7 @@ event, it says what a number counts, and which scale the bytes of a decimal have
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -28,7 +28,7 @@ from lakesql.engine.records.parse import (
     bound,
     from_json,
 )
-from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES
+from lakesql.engine.records.times import COMMON_DAYS, is_whole_number, time_of
 from lakesql.names import CORRUPT
 from lakesql.stream.stream import Encoding
 
@@ -127,7 +127,7 @@ def _plain(text: Column, is_text: Column, is_decimal: Column, hint: Hint) -> Col
     own, own_scale = (F.get_json_object(text, path) for path in ("$.value", "$.scale"))
     digits, scale = F.when(is_own, own).otherwise(text), F.when(is_own, own_scale).otherwise(hint.scale)
     number = F.when(~is_own & hint.scale.isNull(), text).otherwise(_written_out(digits, scale))
-    time = F.when(is_text & hint.unit.isNotNull() & _is_whole(text), _time_of_day(text, hint.unit))
+    time = F.when(is_text & hint.unit.isNotNull() & is_whole_number(text), _time_of_day(text, hint.unit))
     return time.when(~(is_decimal & _is_rounded(text)), number)
 
 
@@ -294,12 +294,10 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             return _bytes(text, hint.encoding)
         case T.DateType():
             days = F.date_from_unix_date(text.try_cast("int"))
-            value = F.when(_is_whole(text), days).otherwise(F.regexp_replace(text, "Z$", "").try_cast(wanted))
+            value = F.when(is_whole_number(text), days).otherwise(F.regexp_replace(text, "Z$", "").try_cast(wanted))
             return F.when(F.unix_date(value).between(*COMMON_DAYS), value)
         case T.TimestampType() | T.TimestampNTZType():
-            value = F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp"))
-            micros = F.unix_micros(value)  # named alone: what stands there several times is worked out once
-            return F.when(micros.between(*COMMON_TIMES), F.timestamp_micros(micros).cast(wanted))
+            return time_of(text, wanted, hint.unit)
         case T.DecimalType():
             return _decimal(text, wanted, hint.decimals)
         case T.DoubleType() | T.FloatType():
@@ -309,29 +307,7 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             return text.try_cast(wanted)
 
 
-def _is_whole(text: Column) -> Column:
-    return text.rlike("^-?[0-9]+$")
-
-
-_TO_MICROS: dict[str, Callable[[Column], Column]] = {
-    "milliseconds": lambda number: F.try_multiply(number, F.lit(1000)),
-    "microseconds": lambda number: number,
-    "nanoseconds": lambda number: F.call_function(
-        "div", F.try_subtract(number, F.pmod(number, F.lit(1000))), F.lit(1000)
-    ),
-}
-
-
-def _counted(text: Column, unit: Column) -> Column:
-    """The time that a number stands for; NULL where nobody says what it counts."""
-    number = text.try_cast("bigint")
-    micros = F.lit(None).cast("bigint")
-    for name, to_micros in _TO_MICROS.items():
-        micros = F.when(unit == name, to_micros(number)).otherwise(micros)
-    return F.timestamp_micros(micros)
-
-
-_TO_NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+_TO_NANOS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 
 
 def _time_of_day(text: Column, unit: Column) -> Column:

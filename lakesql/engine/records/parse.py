@@ -30,7 +30,7 @@ from lakesql.engine.records.csv_text import (
 from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, too_long, wider
 from lakesql.engine.records.encodings import decoded
 from lakesql.engine.records.json_text import member
-from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
@@ -44,8 +44,8 @@ RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 class ContractColumn:
     """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
 
-    `unit` is what a change feed counts its times in, `encoding` how it writes bytes. `decimals`: whether a number of
-    more digits than a decimal has is rounded, or does not fit.
+    `unit` is what its times are counted in where they are numbers, `encoding` how a change feed writes bytes.
+    `decimals`: whether a number of more digits than a decimal has is rounded, or does not fit.
     """
 
     name: str
@@ -54,6 +54,11 @@ class ContractColumn:
     unit: Unit | None = None
     encoding: Encoding | None = None
     decimals: Decimals = "exact"
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its values may be times as numbers, of which it says what they count: they are read as texts."""
+        return self.unit is not None and isinstance(self.type, T.TimestampType | T.TimestampNTZType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +118,22 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     read = _as_arrived(with_each(raw, {**_read(contract), _REASON: reason}), contract)
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
-        *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
+        *(landed(column).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
         *([F.col(TOMBSTONE_KEY)] if contract.takes_tombstones else []),
     )
+
+
+def landed(column: ContractColumn) -> Column:
+    """The value of a column in `_lakesql_row` as its type; NULL where it does not fit."""
+    value = F.col(ROW)[column.name]
+    return _time(column, value) if column.is_counted else value.try_cast(column.type)
+
+
+def _time(column: ContractColumn, text: Column) -> Column:
+    return F.when(~is_time_alone(text), time_of(text, column.type, F.lit(column.unit)))
 
 
 def record_struct(keep: frozenset[str]) -> Column:
@@ -202,7 +217,7 @@ def _with_tombstones(raw: DataFrame, contract: Contract) -> DataFrame:
         "value": F.when(F.col("value").isNull(), F.encode(_key_text(key), "UTF-8")),
         **_read(key),
     }
-    fields = F.struct(*(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in key.columns))
+    fields = F.struct(*(landed(column).alias(column.name) for column in key.columns))
     is_read = F.col("value").isNotNull() & _reason(key).isNull()
     found = with_each(raw, {**read, TOMBSTONE_KEY: F.when(is_read, fields)})
     return found.withColumn("value", F.col(_VALUE)).drop(_VALUE, *_read(key))
@@ -268,7 +283,8 @@ def _doubt(contract: Contract) -> Column | None:
     if contract.format == "json" and (scales := _wide_scales(contract)):
         doubts.append(_text().rlike(f"{DIGITS_WITH_COMMA}|{too_long(min(scales))}"))
     if _takes_times_alone(contract):
-        today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in contract.columns]
+        timed = [column for column in contract.columns if not column.is_counted]
+        today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in timed]
         if (is_today := _any(today)) is not None:
             doubts.append(is_today & _text().rlike(TIME_ALONE))
     return _any(doubts)
@@ -405,6 +421,11 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
     row, faults = F.col(ROW), []
     is_json, times_alone = contract.format == "json", has_text and _takes_times_alone(contract)
     for column in contract.columns:
+        if column.is_counted:
+            faults.append(_no_time(column))
+            if column.required:
+                faults.append(_missing(column.name))
+            continue
         path = f"$['{column.name}']" if has_text and is_json and "'" not in column.name else ""
         texts = F.col(_TEXTS)
         found = [
@@ -423,6 +444,12 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
         if column.required:
             faults.append(_missing(column.name))
     return faults
+
+
+def _no_time(column: ContractColumn) -> _Fault:
+    what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
+    value = F.col(ROW)[column.name]
+    return _Fault(value.isNotNull() & _time(column, value).isNull(), UNPARSABLE, lambda: F.lit(what))
 
 
 def _missing(required: str) -> _Fault:
@@ -645,7 +672,10 @@ def _text_type(contract: Contract) -> T.StructType:
 
 
 def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType]) -> T.StructType:
-    fields = [T.StructField(column.name, change(column.type)) for column in contract.columns]
+    fields = [
+        T.StructField(column.name, T.StringType() if column.is_counted else change(column.type))
+        for column in contract.columns
+    ]
     return T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -13,6 +13,7 @@ from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import (
+    landed,
     missing_reason,
     parse_records,
     raw_struct,
@@ -20,7 +21,7 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     row_reason,
 )
-from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
+from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.plan import Repeated
@@ -158,11 +159,16 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
     assert isinstance(kind, T.StructType)
     cast = "try_cast" if binding.has_json else "cast"  # what does not fit is in a row that is rejected
 
-    def landed(name: str) -> str:
-        return f"{cast}({column_of(ROW, name)} AS {types[name]})" if name in types else column_of(ROW, name)
+    counted = {column.name: column for column in contract_columns(binding.stream) if column.is_counted}
+
+    def landed_as(name: str) -> Column:
+        if name in counted:
+            return landed(counted[name])
+        value = column_of(ROW, name)
+        return F.expr(f"{cast}({value} AS {types[name]})" if name in types else value)
 
     return raw.withColumn("value", value).select(
-        *(F.expr(f"{landed(name)} AS {identifier(name)}") for name in kind.names if name != CORRUPT),
+        *(landed_as(name).alias(name) for name in kind.names if name != CORRUPT),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(reason),
