@@ -99,6 +99,8 @@ def test_an_event_is_one_line_of_json() -> None:
         "event_time": "2026-03-01T00:00:00Z",
         "late": 0,
         "furthest": "",
+        "replaced": 0,
+        "replaced_keys": 0,
         "ignored": 0,
         "remembered": 0,
         "table": {"data_files": 7, "delete_files": 2, "rows": 1_000, "deletes": 9},
