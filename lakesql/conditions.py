@@ -413,6 +413,12 @@ CONDITIONS: dict[str, Condition] = {
         "A Kafka connection has an option that lakesql sets itself, or that Kafka's client does not know or accept.",
         "Remove or correct it in the `options` of the connection in profiles.yml.",
     ),
+    "join-range": Condition(
+        "A join of streams bounds one side by a time that is not its watermark column. Spark takes the bound from that "
+        "time and drops rows by the watermark column, so that rows are lost that still have partners to come.",
+        "Add a range over the watermark columns of both streams, as long as the two may lie apart: `AND b.at <= a.at + "
+        "INTERVAL 1 DAY`. Or put the watermark on the column that the condition compares.",
+    ),
     "key-not-selected": Condition(
         "A column of `keys` is not among the columns of the SELECT.",
         "Select it, or correct the spelling.",
@@ -478,9 +484,12 @@ CONDITIONS: dict[str, Condition] = {
         "Put the mode, or `apply_deletes`, back, or fill the table again: `lakesql rebuild MODEL`.",
     ),
     "nested-aggregate": Condition(
-        "In mode `upsert` a SELECT aggregates the rows of an aggregate.",
+        "In mode `upsert` a SELECT aggregates the rows of an aggregate, or, in any mode, one side of a join of streams "
+        "does, whose rows would be dropped as late.",
         "Let the table keep the rows of the inner aggregate: the outer one is asked where it is queried. Groups by "
-        "event time can be finished first, in a model in mode `append`, and aggregated here: `stream('its_name')`.",
+        "event time can be finished first, in a model in mode `append`, and aggregated here: `stream('its_name')`. "
+        "Instead of joining windows of windows collect what is compared, `max(n) AS most, collect_list(struct(k, n)) AS "
+        "items`, and take `explode(filter(items, i -> i.n = most))` above it.",
     ),
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
@@ -536,6 +545,12 @@ CONDITIONS: dict[str, Condition] = {
         "The machine refused to read or write a file of the project.",
         "Check the permissions of what the message names, and the free space. `--target-path` and `--log-path` name "
         "other folders for what lakesql writes beside the tables.",
+    ),
+    "never-begins": Condition(
+        "A WHERE compares with what the model's own table holds. While that is empty the comparison is NULL or false "
+        "for every row, so that none ever enters.",
+        "Say what holds for an empty table: `WHERE at > coalesce((SELECT max(at) FROM {{ this }}), TIMESTAMP "
+        "'1970-01-01')`.",
     ),
     "not-grouped": Condition(
         "A SELECT with GROUP BY or an aggregate names a column that is neither grouped by nor aggregated.",
@@ -716,6 +731,11 @@ CONDITIONS: dict[str, Condition] = {
         "A model over a change feed names in `sequence_by` what its SELECT has not as the feed brings it.",
         "Add it to the SELECT, `_change.position AS position` or a plain column of the stream: the table keeps it, to "
         "tell an older change from a newer one.",
+    ),
+    "session-in-upsert": Condition(
+        "In mode `upsert` a SELECT groups by session_window: a session that grows would be a row of another key, and "
+        "Spark has no sessions there.",
+        "Use mode `append` and a stream with a watermark: a session's row is written when it can no longer grow.",
     ),
     "set-operation": Condition(
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never complete.",

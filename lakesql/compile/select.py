@@ -228,7 +228,8 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         raise ProjectError(map(_no_columns, unknown))
     rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
-    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain)
+    this = (model.table.catalog.lower(), model.table.namespace.lower(), model.table.name.lower())
+    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
     checks = checks_of(model.properties)
     write = partial(
@@ -501,6 +502,13 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             f"Mode '{mode_of(model.config)}' cannot aggregate the rows of an aggregate.",
             "Spark would have to take back a row that the outer aggregate has counted already.",
             place=select.rendered.place(query.noted["nested-aggregate"]),
+        )
+    if writing.output_mode == "update" and "session-in-upsert" in query.noted:
+        yield Problem(
+            "session-in-upsert",
+            f"Mode '{mode_of(model.config)}' cannot group by session_window.",
+            "A session that grows has another start or end, and its former row would stay.",
+            place=select.rendered.place(query.noted["session-in-upsert"]),
         )
     if "grouping-sets" in query.noted:
         plain = {output.name.lower() for output in query.outputs or () if output.column}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -11,7 +12,8 @@ from sqlglot import exp
 from lakesql.select.derive import derive_type
 from lakesql.select.relation import Group, Relation, Sources, Walk
 from lakesql.select.sqltext import projections
-from lakesql.stream.types import parse_type, widens
+from lakesql.select.windows import rounded_to, window_steps
+from lakesql.stream.types import SparkType, parse_type, widens
 
 _WINDOWS = frozenset({"window", "session_window"})
 _WINDOW_ENDS = frozenset({"start", "end"})
@@ -61,7 +63,9 @@ def groups_of(
         for expression in select_below.expressions
         if isinstance(expression, exp.Alias)
     }
-    return _groups([*plain.items()] if group.args.get("all") else keys, plain, sources, made)
+    below = [(name, expression) for name, (expression, _) in made.items()]
+    steps = window_steps([*(("window", key) for _, key in keys), *plain.items(), *below])
+    return _groups([*plain.items()] if group.args.get("all") else keys, plain, sources, made, steps)
 
 
 def _outputs(
@@ -125,15 +129,20 @@ def distinct_groups(select: exp.Select, names: tuple[str, ...] | None, sources: 
     return _groups(list(outputs.items()), outputs, sources, {})
 
 
-def groups_through(select: exp.Select, names: tuple[str, ...] | None, sources: Sources) -> tuple[Group, ...] | None:
+def groups_through(
+    select: exp.Select, names: tuple[str, ...] | None, sources: Sources, walk: Walk
+) -> tuple[Group, ...] | None:
     """The groups of the one relation of streams that the SELECT reads, as its own columns tell them."""
     flowing = next(source for _, source in sources if source.streams)
     if names is None or flowing.groups is None or flowing.named is None:
         return None
     stars = [each for each in select.expressions if _is_star(each)]
     beside = _beside(select, sources, flowing)
+    below = [expression for mark in flowing.selects for expression in walk.flowing[mark][0].expressions]
+    steps = window_steps((expression.alias, expression) for expression in below if expression.alias)
     kept = {
-        name.lower(): _kept(beside.own_of(expression), sources) for name, expression in _single_columns(select, names)
+        name.lower(): _kept(beside.own_of(expression), sources, steps=steps)
+        for name, expression in _single_columns(select, names)
     }
     found = []
     for group in flowing.groups:
@@ -209,18 +218,22 @@ def _path(column: exp.Column) -> tuple[str, str]:
 
 
 def _groups(
-    keys: list[tuple[str, exp.Expr]], plain: Mapping[str, exp.Expr], sources: Sources, made: _Made
+    keys: list[tuple[str, exp.Expr]],
+    plain: Mapping[str, exp.Expr],
+    sources: Sources,
+    made: _Made,
+    steps: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[Group, ...]:
     """The keys as groups, each with those of the `plain` columns that tell it apart. Constants are no groups.
 
-    `made` is what columns below are made of.
+    `made` is what columns below are made of, `steps` how far apart the windows are, by the names of their columns.
     """
     kept = {}
     for name, expression in plain.items():
         # GROUP BY takes a name for the alias of a column only where no column below has it.
         is_alias = name.lower() not in _columns_in(expression)
         own = frozenset({name.lower()}) if is_alias else frozenset[str]()
-        kept[name.lower()] = _kept(expression, sources, made) | own
+        kept[name.lower()] = _kept(expression, sources, made, steps) | own
     groups = []
     for text, key in keys:
         if ways := _ways_to_tell(key, plain):
@@ -246,7 +259,12 @@ def _ways_to_tell(key: exp.Expr, plain: Mapping[str, exp.Expr]) -> list[frozense
     return ways
 
 
-def _kept(expression: exp.Expr, sources: Sources, made: _Made | None = None) -> frozenset[str]:
+def _kept(
+    expression: exp.Expr,
+    sources: Sources,
+    made: _Made | None = None,
+    steps: Mapping[str, int] = MappingProxyType({}),
+) -> frozenset[str]:
     """The parts of an expression that it differs with: whatever other value one takes, the whole takes another too.
 
     A column is its name, anything else its text. A start or an end of a window keeps the window.
@@ -264,15 +282,17 @@ def _kept(expression: exp.Expr, sources: Sources, made: _Made | None = None) -> 
         if (window := _window_of(part)) is not None:
             left.append((window, of))
         else:
-            left += ((inner, of) for inner in _parts_kept(part, of))
+            left += ((inner, of) for inner in _parts_kept(part, of, steps))
     return frozenset(kept)
 
 
-def _parts_kept(part: exp.Expr, sources: Sources) -> list[exp.Expr]:
+def _parts_kept(part: exp.Expr, sources: Sources, steps: Mapping[str, int]) -> list[exp.Expr]:
     """The direct parts of an expression that it differs with."""
+    if (end := _rounded_end(part, steps)) is not None:
+        return [end]
     match part:
         case exp.Cast():
-            return [part.this] if _keeps(part, sources) or _window_of(part.this.unnest()) is not None else []
+            return [part.this] if _keeps(part, sources) else []
         case exp.Coalesce() if not any(map(_columns_in, part.expressions)):
             return [part.this]
         case exp.DPipe(expression=exp.Add() | exp.Sub()):  # to Spark `a || b + c` is `(a || b) + c`
@@ -283,12 +303,34 @@ def _parts_kept(part: exp.Expr, sources: Sources) -> list[exp.Expr]:
             return []
 
 
+def _rounded_end(part: exp.Expr, steps: Mapping[str, int]) -> exp.Expr | None:
+    """The start or end of a window that an expression rounds so that it still differs from window to window."""
+    found = rounded_to(part)
+    if found is None:
+        return None
+    end, size = found[0].unnest(), found[1]
+    window = _window_of(end)
+    if window is None:
+        return None
+    if size == 1:
+        return end
+    step = steps.get(window.name.lower(), 0)
+    return end if step and step % size == 0 else None
+
+
 def _keeps(cast: exp.Cast, sources: Sources) -> bool:
     """Whether two values that differ do so after this cast, as far as the type of what is cast is known."""
-    if cast.to.this in _KEEPING_TYPES:
-        return True
     before, after = derive_type(cast.this, sources), parse_type(cast.to.sql("spark"))
+    if cast.to.this in _KEEPING_TYPES:
+        return before is None or not _joins_texts(before)
     return before is not None and after is not None and (before == after or widens(before, after))
+
+
+def _joins_texts(kind: SparkType) -> bool:
+    """Whether values of a type that hold several texts may be one text: {a, b} is a struct of two, or of one."""
+    if kind.name not in ("array", "map", "struct"):
+        return False
+    return any(field.type.name in ("string", "char", "varchar") or _joins_texts(field.type) for field in kind.fields)
 
 
 def _window_of(expression: exp.Expr) -> exp.Expr | None:

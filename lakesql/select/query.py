@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakesql.decode import NO_TEMPLATE, template_sign
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import is_reserved, keeper_of, say_kept
+from lakesql.select.beginning import check_beginning
 from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
@@ -100,16 +101,18 @@ def read_query(
     place: Callable[[int], Place],
     tables: Mapping[tuple[str, ...], tuple[Column, ...]] = MappingProxyType({}),
     functions_are_known: bool = True,
+    this: tuple[str, ...] = (),
 ) -> Query:
     """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place` maps an offset to the file.
 
     `tables` are the columns of the tables that are known, by the parts of the name in small letters. Without
-    `functions_are_known` there may be others than Spark's own.
+    `functions_are_known` there may be others than Spark's own. `this` is the model's own table by its parts, in small
+    letters.
     Raises ProjectError with every problem found.
     """
     findings = Findings(place)
     try:
-        query = _read(sql, streams, tables, functions_are_known, findings)
+        query = _read(sql, streams, tables, functions_are_known, this, findings)
     except RecursionError:
         findings.stop(0, "The SELECT nests too deep to be read.", "Split it.")
     if findings.problems:
@@ -153,6 +156,7 @@ def _read(
     streams: Mapping[str, StreamShape],
     tables: Mapping[tuple[str, ...], tuple[Column, ...]],
     functions_are_known: bool,
+    this: tuple[str, ...],
     findings: Findings,
 ) -> Query:
     text = read_text(sql, findings)
@@ -165,6 +169,7 @@ def _read(
     if not relation.streams and not findings.problems:
         why = "A model is kept fresh by what arrives in a stream."
         findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why)
+    check_beginning(tree, this, findings)
     stateful = relation.stateful
     return Query(
         sql=text.sql,

@@ -79,6 +79,9 @@ def refuse_in_aggregate(select: exp.Select, mark: int, read: Relation, walk: Wal
             )
     if read.aggregated:
         walk.noted.setdefault("nested-aggregate", text.tokens[mark].start)
+    sessions = (token.start for token in text.tokens if token.text.lower() == "session_window")
+    if (session := next(sessions, None)) is not None:
+        walk.noted.setdefault("session-in-upsert", session)
     if (group := select.args.get("group")) is not None and is_sets(group):
         walk.noted.setdefault("grouping-sets", text.tokens[mark].start)
     having = select.args.get("having")

@@ -78,7 +78,7 @@ class Group:
 class Relation:
     """What a FROM can read. `columns` is None where they cannot be known without asking the catalog.
 
-    `joined`: streams are joined with each other.
+    `nested`: it aggregates the rows of an aggregate. `joined`: streams are joined with each other.
     `source` is the one stream that any column name means, when its columns are unknown and nothing else is read.
     `groups`: one row for each of them, in a batch. None where that is not known.
     `selects` are the SELECTs of streams that it is made of, each by its mark.
@@ -93,6 +93,7 @@ class Relation:
     streams: tuple[str, ...] = ()
     stateful: bool = False
     aggregated: bool = False
+    nested: bool = False
     joined: bool = False
     by_event_time: bool = False
     carried: Carried | None = None

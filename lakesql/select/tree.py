@@ -20,6 +20,7 @@ from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FU
 from lakesql.select.generators import generated_columns
 from lakesql.select.grouped import check_grouped
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
+from lakesql.select.joins import check_bounds, check_times, refuse_nested
 from lakesql.select.pivot import check_pivot, pivoted
 from lakesql.select.refusals import (
     refuse_above_aggregate,
@@ -152,7 +153,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     if aggregated:
         groups = groups_of(select, mark, named, sources, read, walk)
     elif not joined:
-        groups = groups_through(select, named, sources)
+        groups = groups_through(select, named, sources, walk)
     if distinct:
         keys = (*keys, *(columns or ()))
         groups = distinct_groups(select, named, sources)
@@ -161,6 +162,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         columns=columns,
         stateful=read.stateful or aggregated or distinct,
         aggregated=read.aggregated or aggregated,
+        nested=read.nested or (aggregated and read.aggregated),
         by_event_time=read.by_event_time or any(key.event_time for key in keys),
         carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
         groups=groups,
@@ -209,10 +211,12 @@ def _joined(sources: Sources, around: exp.Expr, left: Sources, names: Names, wal
         left_flows = any(source.streams for _, source in sources)
         right_flows = any(source.streams for _, source in right)
         check_join(join, sources, right, walk)
+        check_bounds(join, sources, right, around.args.get("where"), walk)
+        refuse_nested(join, sources, right, walk)
         side, kind = join.side.upper(), join.kind.upper()
         hidden = kind in ("SEMI", "ANTI")
         if left_flows and right_flows and (side or hidden):
-            _check_time(join, sources + right, walk)
+            check_times(join, sources + right, walk)
         lost = (left_flows and not right_flows and side in ("RIGHT", "FULL")) or (
             right_flows and not left_flows and (side in ("LEFT", "FULL") or hidden)
         )
@@ -236,26 +240,6 @@ def _joined(sources: Sources, around: exp.Expr, left: Sources, names: Names, wal
     for lateral in around.args.get("laterals") or ():
         sources = [*sources, _lateral(lateral, left + sources, names, walk)]
     return sources
-
-
-def _check_time(join: exp.Join, sources: Sources, walk: Walk) -> None:
-    """Notes an outer join of streams whose condition names no event time: no row would be known to be unmatched."""
-    if any(source.columns is None for _, source in sources if source.streams):
-        return
-    times = {column.folded for _, source in sources for column in source.columns or () if column.event_time}
-    named = {identifier.name.lower() for identifier in join.args.get("using") or ()}
-    if (on := join.args.get("on")) is not None:
-        named |= {column.name.lower() for column in on.find_all(exp.Column)}
-    if not named & times and not join.method:
-        walk.findings.add(
-            "outer-join",
-            offset_of(join.this),
-            f"This {' '.join(filter(None, (join.side.upper(), join.kind.upper(), 'JOIN')))} of streams has no range "
-            "of event time.",
-            "Without one a row would wait for ever for the other side, and never be known to have none.",
-            "Give both streams a watermark, and say in ON how far apart they may be: `… AND b.at BETWEEN a.at AND "
-            "a.at + INTERVAL 1 HOUR`.",
-        )
 
 
 def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...]:
@@ -507,6 +491,7 @@ def _together(relations: list[Relation], joined: bool = True) -> Relation:
         streams=tuple(dict.fromkeys(name for relation in flowing for name in relation.streams)),
         stateful=joined or any(relation.stateful for relation in flowing),
         aggregated=any(relation.aggregated for relation in flowing),
+        nested=any(relation.nested for relation in flowing),
         joined=joined or any(relation.joined for relation in flowing),
         by_event_time=any(relation.by_event_time for relation in flowing),
         carried=relations[0].carried,

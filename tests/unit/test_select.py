@@ -591,3 +591,81 @@ def test_a_compiled_table_with_known_types_runs_as_it_stands() -> None:
     text = compiled_text(build("mode='append'", select, first=first))
     assert "  id bigint,\n  s string,\n  is_x boolean\n" in text
     assert UNKNOWN_TYPE not in text
+
+
+@pytest.mark.parametrize(
+    ("key", "window", "is_key"),
+    [
+        ("CAST(window.start AS date)", "'1 hour'", False),
+        ("CAST(window.start AS date)", "'1 day'", True),
+        ("CAST(window.end AS date)", "'1 week'", True),
+        ("to_date(window.start)", "'1 day'", True),
+        ("date(window.start)", "'1 day'", True),
+        ("to_date(window.start)", "'1 day', '1 hour'", False),
+        ("to_date(window.start)", "'36 hours', '12 hours'", False),
+        ("date_trunc('DAY', window.start)", "'1 day'", True),
+        ("date_trunc('HOUR', window.start)", "'90 minutes'", False),
+        ("CAST(window.start AS string)", "'1 hour'", True),
+        ("CAST(window.start AS bigint)", "'1 hour'", True),
+        ("CAST(window.start AS bigint)", "'100 milliseconds'", False),
+        ("CAST(window.start AS tinyint)", "'1 day'", False),
+        ("CAST(window AS string)", "'1 hour'", True),
+    ],
+)
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT {key} AS k, count(*) AS n FROM {stream} GROUP BY window(at, {window})",
+        "SELECT {key} AS k, count(*) AS n FROM (SELECT window(at, {window}) AS window FROM {stream}) GROUP BY window",
+        "SELECT {key} AS k, n FROM (SELECT window(at, {window}) AS window, count(*) AS n FROM {stream} GROUP BY 1)",
+    ],
+)
+def test_what_rounds_the_start_of_a_window_is_a_key_where_no_two_become_one(
+    key: str, window: str, is_key: bool, select: str
+) -> None:
+    text = select.format(key=key, window=window, stream="{{ stream('orders') }}")
+    if is_key:
+        assert build("mode='upsert', keys='k'", text).query.groups
+    else:
+        assert {name for name, _ in problems("mode='upsert', keys='k'", text)} == {"group-not-in-keys"}
+
+
+@pytest.mark.parametrize(
+    "cast", ["CAST(at AS date)", "CAST(amount AS int)", "CAST(id AS int)", "CAST(Status AS boolean)"]
+)
+def test_a_cast_that_maps_several_values_to_one_is_no_key(cast: str) -> None:
+    column = cast.removeprefix("CAST(").split(" ")[0]
+    select = f"SELECT {cast} AS k, count(*) AS n FROM {{{{ stream('orders') }}}} GROUP BY {column}"
+    assert {name for name, _ in problems("mode='upsert', keys='k'", select)} == {"group-not-in-keys"}
+
+
+def test_sessions_are_appended_and_not_merged() -> None:
+    select = "SELECT id, session_window.start AS s, count(*) AS n FROM {{ stream('orders') }} GROUP BY id, {by}"
+    select = select.replace("{by}", "session_window(at, '10 seconds')")
+    assert {name for name, _ in problems("mode='upsert', keys=['id', 's']", select)} == {"session-in-upsert"}
+    assert build("mode='append'", select).query.aggregated
+
+
+@pytest.mark.parametrize(
+    ("where", "begins"),
+    [
+        ("at > (SELECT max(at) FROM {{ this }})", False),
+        ("at > (SELECT max(at) - INTERVAL 1 DAY FROM {{ this }})", False),
+        ("id > 3 AND (SELECT max(at) FROM {{ this }}) < at", False),
+        ("at > (SELECT max(at) FROM {{ this }}) + INTERVAL 1 HOUR", False),
+        ("id IN (SELECT id FROM {{ this }})", False),
+        ("EXISTS (SELECT 1 FROM {{ this }})", False),
+        ("at > coalesce((SELECT max(at) FROM {{ this }}), TIMESTAMP '1970-01-01')", True),
+        ("at > (SELECT coalesce(max(at), TIMESTAMP '1970-01-01') FROM {{ this }})", True),
+        ("id > (SELECT count(*) FROM {{ this }})", True),
+        ("id NOT IN (SELECT id FROM {{ this }})", True),
+        ("NOT EXISTS (SELECT 1 FROM {{ this }})", True),
+        ("(SELECT max(at) FROM {{ this }}) IS NULL OR at > (SELECT max(at) FROM {{ this }})", True),
+    ],
+)
+def test_a_where_that_no_row_passes_while_the_table_is_empty_is_refused(where: str, begins: bool) -> None:
+    select = f"SELECT id, at FROM {{{{ stream('orders') }}}} WHERE {where}"
+    if begins:
+        assert build("mode='append'", select).query.filters
+    else:
+        assert {name for name, _ in problems("mode='append'", select)} == {"never-begins"}
