@@ -488,8 +488,8 @@ CONDITIONS: dict[str, Condition] = {
         "does, whose rows would be dropped as late.",
         "Let the table keep the rows of the inner aggregate: the outer one is asked where it is queried. Groups by "
         "event time can be finished first, in a model in mode `append`, and aggregated here: `stream('its_name')`. "
-        "Instead of joining windows of windows collect what is compared, `max(n) AS most, collect_list(struct(k, n)) AS "
-        "items`, and take `explode(filter(items, i -> i.n = most))` above it.",
+        "Instead of joining windows of windows collect what is compared, `max(n) AS most, collect_list(struct(k, n)) "
+        "AS items`, and take `explode(filter(items, i -> i.n = most))` above it.",
     ),
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
