@@ -208,7 +208,6 @@ def test_a_change_feed_is_json_in_topics_and_its_times_have_units() -> None:
     found = read(NAME, columns, "topic: t", "envelope: debezium")
     assert found.envelope == "debezium" and found.columns[1].unit == "microseconds"
     assert change_fields(found)["before"] == "struct<id:bigint,at:timestamp>"
-    assert problems(NAME, columns, "topic: t") == [("wrong-value", "2:23")]
     assert problems(NAME, COLUMNS, "path: a/*.json", "envelope: debezium") == [("wrong-value", "4:11")]
     assert problems(NAME, COLUMNS, "topic: t", "format: csv", "envelope: debezium") == [("wrong-value", "5:11")]
     in_days = "columns: {id: bigint, at: {type: date, unit: milliseconds}}"
@@ -221,6 +220,17 @@ def test_a_change_feed_is_json_in_topics_and_its_times_have_units() -> None:
     assert problems(NAME, others, "topic: t") == [("wrong-value", "2:11"), ("wrong-value", "2:51")]
     in_hex = "columns: {id: {type: bigint, encoding: hex}}"
     assert problems(NAME, in_hex, "topic: t", "envelope: debezium") == [("wrong-value", "2:11")]
+
+
+def test_times_of_json_and_csv_have_units() -> None:
+    short = "columns: {id: bigint, at: {type: timestamp, unit: millis}, by: {type: timestamp_ntz, unit: micros}}"
+    for origin in (("topic: t",), ("path: a/*.csv", "format: csv")):
+        assert [it.unit for it in read(NAME, short, *origin).columns] == [None, "milliseconds", "microseconds"]
+    in_seconds = "columns: {at: {type: timestamp, unit: seconds}}"
+    assert read(NAME, in_seconds, "topic: t").columns[0].unit == "seconds"
+    formatted = ("path: a/*.csv", "format: csv", "csv: {timestamp_format: yyyy}")
+    assert problems(NAME, in_seconds, *formatted) == [("wrong-value", "2:11")]
+    assert problems(NAME, in_seconds, "path: a/*.parquet", "format: parquet") == [("wrong-value", "2:11")]
 
 
 def test_a_feed_of_dms_has_a_table_and_no_other_has_one() -> None:
