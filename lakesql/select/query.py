@@ -179,7 +179,7 @@ def _read(
         stateful=stateful,
         aggregated=relation.aggregated,
         joins_streams=relation.joined,
-        state=state_shape(walk) if stateful else "",
+        state=state_shape(walk, tree) if stateful else "",
         grouped_by_event_time=relation.by_event_time,
         filters=walk.filters,
         reads_tables=walk.reads_tables,

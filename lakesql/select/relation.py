@@ -205,6 +205,7 @@ class Walk:
     flowing: dict[int, tuple[exp.Select, Sources]] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
     event_times: dict[int, str] = field(default_factory=dict)
+    counted: frozenset[int] = frozenset()
     read: dict[int, tuple[Column, ...] | None] = field(default_factory=dict)
     reads_tables: bool = False
     filters: bool = False

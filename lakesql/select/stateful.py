@@ -8,14 +8,45 @@ from collections.abc import Collection, Iterator
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from lakesql.names import FILTERED_BY as _FILTERED_BY
 from lakesql.select.relation import Walk, unaliased
+from lakesql.select.spelling import read_words
 from lakesql.select.sqltext import Text, clause, projections, words
 
 
-def state_shape(walk: Walk) -> str:
-    """A short hash of everything that decides what Spark keeps in its state store. Stable across spelling."""
+def state_shape(walk: Walk, tree: exp.Query) -> str:
+    """A short hash of what Spark keeps in its state store, and one of the filters of the rows that aggregates count.
+
+    Stable across spelling. Former versions wrote the first alone: `is_same_state` compares the two.
+    """
     shape = "\n".join(shape for _, shape in sorted(walk.shapes.items()))
+    return f"{_hash(shape)}{_FILTERED_BY}{_hash(_filters(walk, tree))}"
+
+
+def _hash(shape: str) -> str:
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
+
+
+def _filters(walk: Walk, tree: exp.Query) -> str:
+    """The WHERE of each SELECT whose rows an aggregate counts, in Spark's words, without the aliases of relations."""
+    if not walk.counted:
+        return ""
+    text, said = walk.text, read_words(walk.text, tree)
+    lines: list[str] = []
+    for mark in sorted(walk.counted):
+        found = clause(text, mark, frozenset({TokenType.WHERE}))
+        if found is None:
+            continue
+        aliases = {name.lower() for name, _ in walk.flowing[mark][1]}
+        left_out = {
+            part
+            for at in range(*found)
+            if text.tokens[at].token_type is TokenType.DOT and text.tokens[at - 1].text.lower() in aliases
+            for part in (at - 1, at)
+        }
+        lines.append(" ".join(word for at in range(*found) if (word := said[at]) is not None and at not in left_out))
+        lines += shapes_below(words(text, *found), walk.counted - {mark}, walk)
+    return "\n".join(lines)
 
 
 def shape_of(select: exp.Select, mark: int, walk: Walk, *, aggregated: bool, distinct: bool, joined: bool) -> str:

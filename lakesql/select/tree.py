@@ -135,6 +135,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         _check_stars(select, mark, sources, walk)
     joined = len(flowing) > 1
     if aggregated:
+        walk.counted |= read.selects | {mark}
         refuse_in_aggregate(select, mark, read, walk)
     else:
         refuse_above_aggregate(select, mark, replace(read, groups=flowing[0].groups), walk)
