@@ -12,7 +12,7 @@ from lakesql.catalog.tables import carried_by, load_table, reading
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, rows_carried, rows_written, totals_of, whole
 from lakesql.events import TableTotals
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import is_left
+from lakesql.model.upkeep import is_left, unknown_in
 from lakesql.names import (
     LEDGER_BACKLOG,
     LEDGER_EVENT_TIME,
@@ -78,6 +78,7 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         dead_letters=tuple(_letters(letters)) if letters is not None else (),
         metadata=metadata,
         is_left=is_left(table.metadata.properties),
+        unknown=unknown_in(table.metadata.properties),
     )
 
 

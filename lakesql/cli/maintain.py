@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from lakesql.cli.options import Command, Given, complete_models
 
+if TYPE_CHECKING:
+    from lakesql.model.model import Model
+
 
 @click.command("maintain", cls=Command)
 @click.argument("words", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models)
 @click.option("--now", is_flag=True, help="Run every procedure, and not only those that are due.")
+@click.option(
+    "--unknown-files",
+    type=click.Choice(["list", "delete"]),
+    help="Look for files below the tables' locations that no version names and lakesql has not written: list them, "
+    "or delete what was listed. Nothing else is done.",
+)
 @click.pass_obj
-def command(given: Given, words: tuple[str, ...], now: bool) -> int:
+def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Literal["list", "delete"] | None) -> int:
     """Maintain the tables of models: their own, their dead letters, and the keys that they remember as deleted.
 
     A MODEL is a name, or what --select of other commands takes, such as 'tag:daily' or '*.expire_snapshots'.
@@ -35,10 +46,20 @@ def command(given: Given, words: tuple[str, ...], now: bool) -> int:
             project.check_model(manifest, word)
     whole = {name: frozenset(task.name for task in maintenance_tasks(manifest.models[name])) for name in work.names}
     tasks = {**whole, **work.tasks}
-    if not tasks:
+    if unknown_files is not None:
+        tasks = {name: _orphan_tasks(manifest.models[name], chosen) for name, chosen in tasks.items()}
+    if not any(tasks.values()):
         return 0
     compiled = compiled_files(manifest)
     compiled.compile(tasks)
     with open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
-        queries_by = maintenance_queries(tasks, at_once=now)
+        queries_by = maintenance_queries(tasks, now or unknown_files is not None, unknown_files or "")
         return 0 if run_models(manifest, compiled.selects(tasks), False, emit, queries_by=queries_by) else 1
+
+
+def _orphan_tasks(model: Model, chosen: Collection[str]) -> frozenset[str]:
+    """Those of the chosen tasks that remove orphaned files."""
+    from lakesql.model.upkeep import maintenance_tasks
+
+    removing = (task.name for task in maintenance_tasks(model) if task.procedure == "remove_orphan_files")
+    return frozenset(removing) & frozenset(chosen)

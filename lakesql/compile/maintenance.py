@@ -38,15 +38,20 @@ def call_text(
     *,
     before: datetime | None = None,
     options: Mapping[str, str] | None = None,
+    file_list_view: str = "",
 ) -> str:
     """The CALL of a task, without the `;`. `order` is the table's.
 
     `before` is the time before which snapshots or files go; without it a mark stands there. In the place of partitions
-    that only the table tells, all stand. `options` narrow one run of a rewrite further.
+    that only the table tells, all stand. `options` narrow one run of a rewrite further, and a `file_list_view` that of
+    a removal of orphans: to the files that are its rows.
     """
     arguments: dict[str, str] = {"table": text(f"{identifier(task.table.namespace)}.{identifier(task.table.name)}")}
     for name, value in _arguments(task.options, order, options or {}):
         arguments[name] = argument_text(value)
+    if file_list_view:
+        arguments["file_list_view"] = argument_text(file_list_view)
+        arguments.pop("prefix_listing", None)  # nothing is listed
     match task.options:
         case ExpireSnapshots() | RemoveOrphanFiles() if before:
             arguments["older_than"] = argument_text(before)

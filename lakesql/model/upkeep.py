@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
@@ -10,7 +11,7 @@ from lakesql.errors import Place
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing, memories_of
-from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MEMORY_SUFFIXES
+from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY, MEMORY_SUFFIXES
 from lakesql.project.procedures import (
     DEFAULTS,
     NEVER,
@@ -27,6 +28,37 @@ from lakesql.project.procedures import (
     changing_maintenance,
     scale_thresholds,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownFiles:
+    """Files below a table's location that neither a version of it names nor its own writers are known to have written.
+
+    `bytes` are those of the first thousand. `listed` is the digest of the list that somebody has asked for, if so.
+    """
+
+    count: int = 0
+    bytes: int = 0
+    example: str = ""
+    listed: str = ""
+
+
+def read_unknown(found: object) -> UnknownFiles:
+    """What a table remembers of these files: `found` is the value in its property; none, where it cannot be read."""
+    match found:
+        case [int(count), int(size), str(example), str(listed)]:
+            return UnknownFiles(count, size, example, listed)
+        case _:
+            return UnknownFiles()
+
+
+def unknown_in(properties: Mapping[str, str]) -> UnknownFiles:
+    """What the properties of a table say of these files."""
+    try:
+        found = json.loads(properties.get(MAINTENANCE_PROPERTY, "{}"))
+    except ValueError:
+        return UnknownFiles()
+    return read_unknown(found.get("unknown") if isinstance(found, dict) else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from lakesql.model.upkeep import UnknownFiles
 from lakesql.observe.status_text import Checked, remarks
 from lakesql.plan.table_status import Known, TableStatus, Unknown
 
@@ -29,7 +30,12 @@ def _fields(status: TableStatus) -> dict[str, Any]:
         "health": status.health,
         "remarks": list(remarks(status)),
         "by_lakesql": state.facts.is_ours if isinstance(state, Known) else None,
+        "unknown_files": _unknown(state.facts.unknown) if isinstance(state, Known) else None,
         "findings": [asdict(finding) for finding in state.findings] if isinstance(state, Known) else [],
         "figures": asdict(state.figures) if isinstance(state, Known) else None,
         "problems": [asdict(problem) for problem in state.problems] if isinstance(state, Unknown) else [],
     }
+
+
+def _unknown(files: UnknownFiles) -> dict[str, Any]:
+    return {"count": files.count, "bytes": files.bytes, "example": files.example}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from lakesql.events import Word
-from lakesql.model.upkeep import is_maintained
+from lakesql.model.upkeep import UnknownFiles, is_maintained
 from lakesql.observe.text import WORD_TONES, Tone, count, duration, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
 from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
@@ -43,13 +43,22 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
     match status.state:
         case Known(facts=facts, figures=figures, findings=findings):
             reasons = [f"{finding.word}: {sentence(finding, figures)}" for finding in findings]
-            return (*reasons, *(() if facts.is_ours else (FOREIGN,)), *((LEFT,) if _is_left(status) else ()))
+            foreign = () if facts.is_ours else (FOREIGN,)
+            left = (LEFT,) if _is_left(status) else ()
+            return (*reasons, *foreign, *left, *_unknown(facts.unknown))
         case Missing():
             return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
         case Unknown():
             return ()
         case _:
             assert_never(status.state)
+
+
+def _unknown(files: UnknownFiles) -> tuple[str, ...]:
+    if not files.count:
+        return ()
+    found = f"{count(files.count, 'unknown file')} in its folder, {size(files.bytes)}"
+    return (f"{found}, which no removal of orphans takes; one of them is {files.example}",)
 
 
 def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = True) -> str:

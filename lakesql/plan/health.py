@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from lakesql.events import TableTotals, Word
 from lakesql.model.properties import Freshness
 from lakesql.model.table_name import TableName
+from lakesql.model.upkeep import UnknownFiles
 from lakesql.plan import thresholds
 from lakesql.plan.thresholds import Bound
 from lakesql.project.procedures import GROUP_FILES, SMALL_FILE_SHARE, RewriteDataFiles
@@ -135,6 +136,7 @@ class TableFacts:
     entry, or of a table without, all that brought rows. `files` are those of the current snapshot, the newest ones
     where there are more than were read. `dead_letters` are times of commits to the table of dead letters, each with
     the letters that it brought. `is_left`: its property says that somebody else maintains it.
+    `unknown` are files in its folder that the last removal of orphans has left.
     """
 
     name: TableName
@@ -148,6 +150,7 @@ class TableFacts:
     dead_letters: tuple[tuple[int, int], ...] = ()
     metadata: MetadataFacts | None = None
     is_left: bool = False
+    unknown: UnknownFiles = UnknownFiles()
 
 
 @dataclass(frozen=True, slots=True)

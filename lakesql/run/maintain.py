@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.ledger.snapshots import table_exists
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
+from lakesql.engine.maintenance.orphans import Sweep
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import Emit, Noted, now_ms
@@ -20,14 +21,14 @@ from lakesql.run.supervise import Queries, Query
 IS_RUN = "another runner has the model, and maintains its tables between two batches"
 
 
-def maintenance_queries(tasks: Mapping[str, frozenset[str]], at_once: bool) -> QueriesBy:
+def maintenance_queries(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: Sweep = "") -> QueriesBy:
     """Queries that run tasks in the place of batches: by model, the names of its tasks that are run. Other models of
     the run have their ordinary queries.
 
     With `at_once` all of them run, else those that are due. A model that another runner has is left to that one; with
-    `at_once` its lease is asked for as for a batch.
+    `at_once` its lease is asked for as for a batch. `sweep` is what is asked for by hand of unknown files.
     """
-    return lambda leased: _MaintenanceQueries(leased, tasks, at_once)
+    return lambda leased: _MaintenanceQueries(leased, tasks, at_once, sweep)
 
 
 class _Maintenance:
@@ -79,6 +80,7 @@ class _MaintenanceQueries(Queries):
     leased: LeasedQueries
     tasks: Mapping[str, frozenset[str]]
     at_once: bool
+    sweep: Sweep = ""
 
     def start(self, model: str, emit: Emit) -> Query | None:
         if model not in self.tasks:
@@ -105,7 +107,7 @@ class _MaintenanceQueries(Queries):
 
         upkeep = find_upkeep(context.manifest, select)
         upkeep = replace(upkeep, tasks=tuple(task for task in upkeep.tasks if task.name in self.tasks[model]))
-        keeper = Keeper(upkeep, emit, reach)
+        keeper = Keeper(upkeep, emit, reach, sweep=self.sweep)
 
         def maintain(is_ending: Callable[[], bool]) -> None:
             keeper.at_end(session, is_ending, self.at_once)

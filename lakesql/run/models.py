@@ -13,6 +13,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import Leases
+from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.binding import TableSource
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
@@ -104,6 +105,7 @@ def run_selects(
     order: Order | None = None,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
+    name_files(context.session, context.manifest.target.checkpoints)
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
     order = order or Order()

@@ -188,6 +188,7 @@ def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
         said.max_time_ratio,
         said.max_time.length_ms,
         left,
+        manifest.target.checkpoints,
     )
 
 

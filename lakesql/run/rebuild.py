@@ -44,6 +44,7 @@ from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.progress.stored import SeenFile, read_checkpoint, read_seen
+from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.pattern import files_of
 from lakesql.engine.spark.failure import explain
@@ -213,6 +214,7 @@ def _opened(
             say(f"{event.model}: {event.text}")
 
     with open_spark(session_settings(manifest, bindings, say), say) as (session, catalog):
+        name_files(session, manifest.target.checkpoints)
         context = RunContext(manifest, session, catalog, hear)
         with closing(context.brokers):
             yield context, bound

@@ -24,6 +24,7 @@ from lakesql.engine.progress.inspect import read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.replay import open_replay, replay_owner
 from lakesql.engine.progress.state import QueryIdentity
+from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
@@ -74,6 +75,7 @@ def replay(manifest: Manifest, name: str, *, dry_run: bool, say: Callable[[str],
         closing(Leases(session)) as leases,
         explained(bound.select),
     ):
+        name_files(session, manifest.target.checkpoints)
         while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
             time.sleep(LOOK_EVERY_S)
         context = RunContext(manifest, session, catalog, hear, check_lease=leases.check)

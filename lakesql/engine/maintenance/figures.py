@@ -10,7 +10,7 @@ from typing import Any
 
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
 from lakesql.model.retention import Retention, keeps_files, read_retention
-from lakesql.model.upkeep import is_left
+from lakesql.model.upkeep import UnknownFiles, is_left, read_unknown
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 from lakesql.project.procedures import SMALL_FILE_SHARE, WHOLE_EVERY, RewritePositionDeleteFiles, name_of
@@ -55,6 +55,7 @@ class Work:
     `taken_in` that of the newest whose files one has taken in, however large for small ones. `since_whole` counts the
     rewrites from such a one on; as many as there may be, if nothing is said. `since` is when the oldest snapshot was
     made that was there when this was kept first: it stays when that one has expired.
+    `unknown` are the files that the last removal of orphans has left.
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Work:
     since: int | None = None
     speed: int | None = None
     rests: Mapping[str, int] = field(default_factory=dict)
+    unknown: UnknownFiles = UnknownFiles()
 
     def may(self, task: str, now_ms: int) -> bool:
         """Whether a task may be called again: it has not failed, or found nothing to do, a short time ago."""
@@ -245,7 +247,10 @@ def parse_work(text: str) -> Work:
         done = {str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()}
         spent = tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ()))
         rests = {str(task): int(until_ms) for task, until_ms in found.get("rests", {}).items()}
-        return Work(done, spent, **{name: int(found[name]) for name in _NUMBERS if name in found}, rests=rests)
+        unknown = read_unknown(found.get("unknown"))
+        return Work(
+            done, spent, **{name: int(found[name]) for name in _NUMBERS if name in found}, rests=rests, unknown=unknown
+        )
     except (ValueError, TypeError, AttributeError):
         return Work()
 
@@ -255,6 +260,8 @@ def render_work(work: Work) -> str:
     said: dict[str, object] = {"done": dict(work.done), "spent": [list(each) for each in work.spent]}
     said |= {name: getattr(work, name) for name in _NUMBERS if getattr(work, name) != getattr(_NO_WORK, name)}
     said |= {"rests": dict(work.rests)} if work.rests else {}
+    if work.unknown.count:
+        said["unknown"] = [work.unknown.count, work.unknown.bytes, work.unknown.example, work.unknown.listed]
     return json.dumps(said, separators=(",", ":"))
 
 

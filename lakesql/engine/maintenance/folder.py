@@ -1,27 +1,25 @@
-"""Whether a table has its folder to itself: whatever no version of it has is taken for an orphan there.
+"""Whether a table has its folder to itself, which a removal of orphans asks for.
 
-Two catalogs with the same warehouse and namespace make their tables in the same folders.
+Two catalogs with the same warehouse and namespace make their tables in the same folders, and a catalog may put one
+table into another one's.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import zlib
-from contextlib import closing
 from pathlib import PurePosixPath
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.snapshots import JavaTable, read_json, table_id
+from lakesql.engine.maintenance.own_files import read_uuid
+from lakesql.engine.maintenance.places import find_neighbours
 from lakesql.engine.spark.gateway import java_class
+from lakesql.model.table_name import TableName
 from lakesql.names import MAINTAINED_PROPERTY
 
-HEAD_BYTES = 1024
-"""How much of a metadata file is read: the table's UUID is among its first words."""
-
-_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 _METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 
@@ -29,25 +27,43 @@ class FolderError(Exception):
     """A table's folder has metadata of another table, or nobody can tell whether it has."""
 
 
+def check_neighbours(session: SparkSession, name: TableName, table: JavaTable) -> None:
+    """Raise `FolderError` where another table of the catalog shares the table's folder, surrounds it or lies in it."""
+    for other, place in find_neighbours(session, name, table):
+        raise FolderError(
+            f"table {other} of the same catalog keeps files in {place}, and {name} in {table.location()}: of two "
+            "tables, one in the other's folder, no orphans are removed. Give one of the two a location of its own "
+            f"(`unique-table-location: true` in the catalog block does so for new tables), or set "
+            f"{MAINTAINED_PROPERTY}=false on {name}"
+        )
+
+
 def check_folder(table: JavaTable) -> None:
     """Raise `FolderError` where metadata of another table lies in the table's folder.
 
-    Of the metadata files that the table itself does not name, the head of each is read: there are few, as the table
-    removes its old ones, and an orphan is one of these for some days only.
+    The metadata files that the table itself does not name are read: there are few, as the table removes its old ones,
+    and an orphan is one of these for some days only.
     """
     own, location = table_id(table), str(table.location()).rstrip("/")
     known = _known_files(table)
     for file in _newest_first(table.io(), f"{location}/metadata/"):
         if PurePosixPath(file).name in known or not file.endswith(_METADATA_FILES):
             continue
-        found = _UUID.search(_read_head(table.io(), file))
-        if found is not None and (other := found[1].decode()) != own:
+        other = _uuid(table.io(), file)
+        if other is not None and other != own:
             raise FolderError(
                 f"the folder {location} has metadata of another table too, of UUID {other} (this one has {own}), whose "
                 "files would be removed as orphans. If another catalog has that table, give one of the two a "
                 f"`warehouse` or a `namespace` of its own, or set {MAINTAINED_PROPERTY}=false on this one; if nobody "
                 f"has it, as it was dropped without its files, remove its metadata files, such as {file}"
             )
+
+
+def _uuid(io: Any, file: str) -> str | None:
+    try:
+        return read_uuid(io, file)
+    except (Py4JJavaError, ValueError):  # no metadata file, whatever its name says
+        return None
 
 
 def _known_files(table: JavaTable) -> frozenset[str]:
@@ -75,10 +91,3 @@ def _newest_first(io: Any, folder: str) -> list[str]:
     mapper = java_class(f"{jackson}.databind.ObjectMapper")().setVisibility(fields, visible)
     found = json.loads(mapper.writeValueAsString(listed))  # as one text: there may be thousands
     return [file["location"] for file in sorted(found, key=lambda file: -file["createdAtMillis"])]
-
-
-def _read_head(io: Any, file: str) -> bytes:
-    """The beginning of a file, of one that is compressed too."""
-    with closing(io.newInputFile(file).newStream()) as stream:
-        head = bytes(stream.readNBytes(HEAD_BYTES))
-    return zlib.decompressobj(wbits=31).decompress(head) if head.startswith(b"\x1f\x8b") else head

@@ -42,7 +42,7 @@ from lakesql.engine.maintenance.figures import (
     parse_work,
     render_work,
 )
-from lakesql.engine.maintenance.folder import check_folder
+from lakesql.engine.maintenance.orphans import Sweep, remove_orphans
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.planned import plan_rewrite
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
@@ -104,6 +104,7 @@ class Upkeep:
     """What a model's tables need: its tasks, the order of its own table, and who reads that as a stream.
 
     A procedure is cancelled after `max_time_ms`. `left` says why a table of the model has no tasks, if so.
+    `checkpoints` are the target's.
     """
 
     model: str
@@ -114,6 +115,7 @@ class Upkeep:
     max_time_ratio: float = 0.1
     max_time_ms: int = 600_000
     left: str = ""
+    checkpoints: str = ""
 
     def tables(self) -> Mapping[TableName, tuple[MaintenanceTask, ...]]:
         """The tasks of each table."""
@@ -148,8 +150,10 @@ class Keeper:
         emit: Emit,
         reached: Callable[[MaintenanceStep], None] = lambda step: None,
         clock: Callable[[], int] = now_ms,
+        sweep: Sweep = "",
     ) -> None:
         self.upkeep = upkeep
+        self._sweep = sweep
         self._emit = emit
         self._reached = reached
         self._clock = clock
@@ -366,11 +370,7 @@ class Keeper:
             case ExpireSnapshots() as options:
                 return self._expire(session, task, options, facts or _read_facts(session, task.table))
             case RemoveOrphanFiles() as options:
-                if self._is_rebuilt(session):
-                    return None
-                check_folder(load_table(session, task.table))
-                before = _time(self._clock() - options.older_than.length_ms)
-                return {"orphan_files_count": len(self._collect(session, call_text(task, before=before)))}
+                return self._remove_orphans(session, task, options)
             case _:
                 assert_never(task.options)
 
@@ -415,6 +415,27 @@ class Keeper:
             return None
         tag_entries(load_table(session, task.table), facts)
         return _counts(self._collect(session, call_text(replace(task, options=options), before=_time(before_ms))))
+
+    def _remove_orphans(
+        self, session: SparkSession, task: MaintenanceTask, options: RemoveOrphanFiles
+    ) -> Mapping[str, int] | None:
+        if self._is_rebuilt(session):
+            return None
+        known = self._looked.get(task.table) or _read_work(load_table(session, task.table))
+        found = remove_orphans(
+            session,
+            task,
+            _time(self._clock() - options.older_than.length_ms),
+            self.upkeep.checkpoints,
+            lambda statement: self._collect(session, statement),
+            self._sweep,
+            known.unknown.listed,
+        )
+        self._looked[task.table] = replace(known, unknown=found.unknown)
+        if self._sweep == "list":
+            for file in found.left:
+                self._emit(Noted(f"unknown file: {file}", self._clock(), self.upkeep.model))
+        return {"orphan_files_count": found.removed, "unknown_files_count": found.unknown.count}
 
     def _is_rebuilt(self, session: SparkSession) -> bool:
         """Whether the model is being rebuilt.
