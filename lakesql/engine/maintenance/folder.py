@@ -7,7 +7,8 @@ table into another one's.
 from __future__ import annotations
 
 import json
-from pathlib import PurePosixPath
+import os
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.snapshots import JavaTable, read_json, table_id
 from lakesql.engine.maintenance.own_files import read_uuid
-from lakesql.engine.maintenance.places import find_neighbours
+from lakesql.engine.maintenance.places import find_neighbours, local_path, plain_path
 from lakesql.engine.spark.gateway import java_class
 from lakesql.model.table_name import TableName
 from lakesql.names import MAINTAINED_PROPERTY
@@ -36,6 +37,23 @@ def check_neighbours(session: SparkSession, name: TableName, table: JavaTable) -
             f"(`unique-table-location: true` in the catalog block does so for new tables), or set "
             f"{MAINTAINED_PROPERTY}=false on {name}"
         )
+
+
+def check_links(table: JavaTable) -> None:
+    """Raise `FolderError` where a link to a folder lies in a table's folder on this machine.
+
+    Behind it are files of somebody else's, and Hadoop's listing of a folder with one does not end.
+    """
+    folder = local_path(plain_path(str(table.location())))
+    for base, folders, _ in os.walk(folder) if folder is not None else ():
+        for name in folders:
+            link = Path(base, name)
+            if link.is_symlink():
+                raise FolderError(
+                    f"{link} is a link to {link.readlink()}, and no orphans are removed from a folder with one, as "
+                    f"what lies behind it may be somebody else's. Remove the link, or set {MAINTAINED_PROPERTY}=false "
+                    "on the table"
+                )
 
 
 def check_folder(table: JavaTable) -> None:

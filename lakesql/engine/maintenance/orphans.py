@@ -17,7 +17,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakesql.compile.maintenance import call_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table
-from lakesql.engine.maintenance.folder import FolderError, check_folder, check_neighbours
+from lakesql.engine.maintenance.folder import FolderError, check_folder, check_links, check_neighbours
 from lakesql.engine.maintenance.own_files import OwnFiles
 from lakesql.engine.maintenance.places import plain_path
 from lakesql.engine.progress.writer import read_writer
@@ -62,6 +62,7 @@ def remove_orphans(
     table = load_table(session, task.table)
     check_neighbours(session, task.table, table)
     check_folder(table)
+    check_links(table)
     dry = replace(task, options=replace(task.options, dry_run=True))
     candidates = sorted(str(row[0]) for row in collect(call_text(dry, before=before)))
     own = OwnFiles(table, read_writer(session, checkpoints))
