@@ -147,6 +147,8 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
         "tests/crash/test_day.py --day-commits 1440",
         "tests/spark/test_cdc.py tests/spark/test_unsent.py --mirror-seeds 50",
         "tests/spark/test_file_names.py --mirror-seeds 50",
+        "tests/spark/test_orphans.py --mirror-seeds 25",
+        "tests/spark/test_changed_selects.py --changed-selects 100000",
         "-m crash --crash-rounds 20",
     }
 
