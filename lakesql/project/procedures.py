@@ -286,7 +286,7 @@ class ExpireSnapshots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphanFiles:
-    """`remove_orphan_files`: files below the table's location that no version of it has are deleted."""
+    """`remove_orphan_files`: files that the table's own writers have written and no version of it has are deleted."""
 
     trigger: Duration | None = option("How often it is due.", default=Duration("1 day", DAY_MS), read=_read_interval)
     older_than: Duration = option(
