@@ -1034,6 +1034,11 @@ CONDITIONS: dict[str, Condition] = {
         "A model streams the table of another model, which was rebuilt since it was last read.",
         "Rebuild this model too: `lakesql rebuild MODEL+` rebuilds a model and all that read it.",
     ),
+    "upsert-over-feed": Condition(
+        "A model in mode `upsert` reads a change feed, and does not tell deletes from updates.",
+        "Use mode `cdc`. Or select `_change.op AS op` and say `delete_when=\"op = 'd'\"`, or leave deletes out: "
+        "`WHERE _change.op <> 'd'`.",
+    ),
     "upsert-over-join": Condition(
         "A model that updates rows, as in mode `upsert`, joins two streams; Spark only appends rows of such joins.",
         "Write the join as a model in mode `append`, and read its table here: `stream('its_name')`.",

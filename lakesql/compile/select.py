@@ -576,6 +576,16 @@ def _check_mode(select: Select) -> Iterable[Problem]:
         )
     if writing.is_mirror:
         yield from _check_mirror(select)
+    if ignored := _feed_of_ignored_deletes(select):
+        yield Problem(
+            "upsert-over-feed",
+            f"Mode 'upsert' would write a row for each delete of the change feed '{ignored}'.",
+            "Nothing of the model tells a delete from an update: the deleted row would stay, with NULLs where the "
+            "feed sends no more than the key.",
+            "Use mode 'cdc', whose table has the rows of the source. Or select `_change.op AS op`, and say "
+            "`delete_when=\"op = 'd'\"`; or leave deletes out: `WHERE _change.op <> 'd'`.",
+            model.option_place("mode"),
+        )
     for option, condition in writing.conditions.items():
         if isinstance(problem := read_expression(condition, select.columns), Problem):
             yield problem.at(model.option_place(option))
@@ -591,6 +601,17 @@ def _check_mode(select: Select) -> Iterable[Problem]:
         )
     for found in writing.contradictions:
         yield Problem("contradictory-options", found.what, found.why, place=model.option_place(found.option))
+
+
+def _feed_of_ignored_deletes(select: Select) -> str:
+    """The change feed whose deletes an upsert would take for rows; '' where there is none, or the model looks at `op`.
+
+    A model that keeps state may count changes, deletes among them.
+    """
+    query, writing = select.query, select.writing
+    if writing.mode != "upsert" or query.stateful or "delete_when" in writing.conditions or "op" in query.change_fields:
+        return ""
+    return next((name for name in query.streams_read if select.streams[name].envelope != "none"), "")
 
 
 def _fix_watermark(select: Select) -> str:
