@@ -34,11 +34,22 @@ from lakesql.project.yaml import parse_yaml
 PROFILES_FILE = "profiles.yml"
 
 
+def _read_folder(node: Node) -> str:
+    """The path of a connection, in which `*` would be read as a character of a name."""
+    path = read_filled(node)
+    if "*" not in path:
+        return path
+    folder = path[: path.index("*")].rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+    what = f"The path '{path}' of a connection is no pattern: a '*' in it would stand for itself."
+    fix = f"Write `path: {folder}` here, and the rest in the `path` of each stream, where `*` is a pattern."
+    raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """The embedded stand-in for a broker: a folder per topic that holds JSON-lines files of Kafka records."""
 
-    path: str = option("Folder of the topics' folders.", read=read_filled)
+    path: str = option("Folder of the topics' folders.", read=_read_folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class Files:
     """Plain files; a stream's `path` is relative to this one."""
 
     path: str = option(
-        "Base of the streams' paths; the project's directory if left out.", default=".", read=read_filled
+        "Base of the streams' paths; the project's directory if left out.", default=".", read=_read_folder
     )
 
 

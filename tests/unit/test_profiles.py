@@ -312,6 +312,8 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("spark: {master: ''}", "wrong-value", 23),
         ("connections: {a: {type: files, path: ''}}", "wrong-value", 44),
         ("connections: {a: {type: recorded, path: ' '}}", "wrong-value", 47),
+        ("connections: {a: {type: files, path: landing/*}}", "wrong-value", 44),
+        ("connections: {a: {type: recorded, path: '**/recorded'}}", "wrong-value", 47),
         ("spark: local", "wrong-type", 14),
         ("spark: {mster: x}", "unknown-option", 15),
         ("spark: {conf: {spark.a: [1]}}", "wrong-type", 31),
@@ -349,6 +351,27 @@ def test_each_mistake_of_an_output_has_a_condition_and_a_place(
     tmp_path: Path, block: str, condition: str, column: int
 ) -> None:
     assert problems(tmp_path, output(block), environ={"SECRET": SECRET}) == [(condition, 4, column)]
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("landing/*", "landing"),
+        ("a/b*/c", "a"),
+        ("*", "."),
+        ("/*", "/"),
+        ("/data/in-*/x", "/data"),
+        ("s3a://bucket/**", "s3a://bucket"),
+    ],
+)
+def test_a_connections_path_with_a_star_is_refused_with_the_folder_to_write(
+    tmp_path: Path, path: str, folder: str
+) -> None:
+    text = "connections: {a: {type: files, path: '%s'}}"
+    with pytest.raises(ProfileError) as raised:
+        load(tmp_path, output(text % path))
+    assert f"`path: {folder}`" in raised.value.problems[0].fix
+    assert load(tmp_path, output(text % folder)).connections["a"] == Files(folder)
 
 
 @pytest.mark.parametrize(
