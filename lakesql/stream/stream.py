@@ -262,6 +262,11 @@ class _StreamOptions:
         "U+FFFD stands for its bytes, which is counted, or the record is a dead letter.",
         default="replace",
     )
+    nanoseconds: Literal["cut", "dead_letter"] = option(
+        "Of Parquet: what becomes of a timestamp in nanoseconds with digits below a microsecond. They are cut, and a "
+        "run says of how many records, or the record is a dead letter.",
+        default="cut",
+    )
     multiline: bool | None = option(
         "Of JSON and CSV in files: whether a record may have several lines. One task reads each file of CSV then, and "
         "holds each file of JSON in memory. `true` for CSV and `false` for JSON if left out.",
@@ -307,6 +312,7 @@ class Stream:
     encoding: str = UTF_8
     decimals: Literal["exact", "round"] = "exact"
     invalid_text: Literal["replace", "dead_letter"] = "replace"
+    nanoseconds: Literal["cut", "dead_letter"] = "cut"
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -350,6 +356,7 @@ def read_stream(node: Node) -> Stream:
         encoding=options.encoding,
         decimals=options.decimals,
         invalid_text=options.invalid_text,
+        nanoseconds=options.nanoseconds,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))
@@ -537,6 +544,9 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     if stream.decimals == "round" and stream.format not in ("json", "csv"):
         what = f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
         yield Problem("wrong-value", what, place=node.entries()["decimals"].place)
+    if stream.nanoseconds == "dead_letter" and stream.format != "parquet":
+        what = f"Stream '{stream.name}' says 'nanoseconds', which is asked of Parquet."
+        yield Problem("wrong-value", what, place=node.entries()["nanoseconds"].place)
     if encoding and is_wide(stream.encoding) and not (stream.format == "csv" and in_files and stream.multiline):
         what = f"Stream '{stream.name}' is read in {stream.encoding}, which is done for CSV in files alone."
         yield Problem("wrong-value", what, "It is not read line by line.", place=encoding.place)

@@ -16,6 +16,7 @@ from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.nanoseconds import with_nanoseconds
 from lakesql.engine.sources.parsed import Parsing, good_records, read_records
 from lakesql.engine.spark.plan import replace_view
 from lakesql.names import REJECTED, is_reserved
@@ -30,7 +31,7 @@ def preview_rows(
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
     records, rejected = 0, dict[str, int]()
     for binding in bindings:
-        arrived = read_records(session, (binding,), streaming=False)
+        arrived = with_nanoseconds(session, read_records(session, (binding,), streaming=False), (binding,))
         of_files = batch_bindings(session, arrived, (binding,), lambda _: None)
         first = arrived.limit(RECORDS).persist()
         (parsed,) = Parsing(select, of_files).parse(first)

@@ -25,6 +25,7 @@ from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
 from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
+from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected, now_ms
 
@@ -61,7 +62,10 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         return None
     sink.reached("view")
     is_small = False
-    if not sink.select.query.stateful:
+    if sink.select.query.stateful:
+        refuse_nanoseconds(session, arrived, sink.bindings)
+    else:
+        arrived = with_nanoseconds(session, arrived, sink.bindings, sink.emit)
         sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
         arrived, is_small = gather(arrived, sink.progress.planned)
     rows = open_rows(sink, session, arrived, is_small)
@@ -159,6 +163,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
     entry = sink.progress.entry(batch)
+    arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
     sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
     letters = bad_records(sink, sink.parsing.parse(arrived))
     if not union_letters(letters).isEmpty():

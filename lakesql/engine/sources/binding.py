@@ -36,7 +36,8 @@ class StreamBinding:
     what its changes do to the keys of rows is asked for. `takes_tombstones`: a record without a value deletes the row
     of its key. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are
     read again, as bytes. No tombstone among them deletes: the table may have rows that came after it. `headers` are
-    those of a batch's CSV files.
+    those of a batch's CSV files. `files` are those that are read, where not all are, and `file_type` is what Spark
+    reads them with, where it is not the contract.
     """
 
     stream: Stream
@@ -50,6 +51,8 @@ class StreamBinding:
     is_mirrored: bool = False
     is_replayed: bool = False
     headers: FileHeaders | None = None
+    files: tuple[str, ...] = ()
+    file_type: T.StructType | None = None
 
     @property
     def has_rows(self) -> bool:
@@ -69,6 +72,12 @@ class StreamBinding:
         stream = self.stream
         is_plain = stream.format == "json" and not stream.multiline and stream.encoding == UTF_8
         return is_plain and isinstance(self.source, Files) and not self.is_replayed
+
+    @property
+    def may_have_nanoseconds(self) -> bool:
+        """Whether timestamps of its files may be in nanoseconds, which Spark reads as numbers alone."""
+        is_parquet = self.stream.format == "parquet" and isinstance(self.source, Files)
+        return is_parquet and any("timestamp" in column.type for column in self.stream.columns)
 
     @property
     def has_csv_headers(self) -> bool:

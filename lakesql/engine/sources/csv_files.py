@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +20,7 @@ from pyspark.sql import functions as F
 from lakesql.engine.records.csv_text import CsvHeader, read_header, split_lines
 from lakesql.engine.records.parse import with_each
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.scans import scanned_files
 from lakesql.engine.spark.gateway import java_class
 from lakesql.names import CORRUPT
 from lakesql.stream.stream import Csv, Stream
@@ -109,7 +109,7 @@ def with_headers(
     if not asked:
         return bindings
     rows = arrived._jdf.queryExecution().toRdd()
-    paths = dict(sorted(_paths_of(rows)))
+    paths = dict(sorted(scanned_files(rows)))
     return tuple(
         replace(binding, headers=_find(session, paths, binding)) if binding.has_csv_headers else binding
         for binding in bindings
@@ -148,24 +148,6 @@ def _find(session: SparkSession, paths: Mapping[str, str], binding: StreamBindin
             found[header].append(path)
     is_of_all = len(found) == 1 and len(next(iter(found.values()))) == len(paths)
     return FileHeaders(tuple((header, tuple(files)) for header, files in found.items()), is_of_all)
-
-
-def _paths_of(rows: Any) -> Iterator[tuple[str, str]]:
-    """The files that an RDD is read from, as `_metadata.file_path` has them, and as URIs."""
-    todo, seen = [rows], set[int]()
-    while todo:
-        rdd = todo.pop()
-        if int(rdd.id()) in seen:
-            continue
-        seen.add(int(rdd.id()))
-        if str(rdd.getClass().getSimpleName()) == "FileScanRDD":
-            partitions = rdd.filePartitions()
-            for number in range(partitions.size()):
-                for file in partitions.apply(number).files():
-                    yield str(file.toPath().toString()), str(file.urlEncodedPath())
-            continue
-        dependencies = rdd.dependencies()
-        todo += [dependencies.apply(number).rdd() for number in range(dependencies.size())]
 
 
 def _first_record(session: SparkSession, stream: Stream, path: str) -> str:

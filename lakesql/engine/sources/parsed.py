@@ -25,7 +25,19 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_
 from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.plan import Repeated
-from lakesql.names import CHANGE, CORRUPT, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW, TOMBSTONE
+from lakesql.names import (
+    CHANGE,
+    CORRUPT,
+    IGNORED,
+    NEW_FIELDS,
+    POSITION,
+    RAW,
+    RECORD,
+    REJECTED,
+    ROW,
+    TOMBSTONE,
+    UNPARSABLE,
+)
 from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
@@ -40,10 +52,13 @@ def read_records(session: SparkSession, bindings: tuple[StreamBinding, ...], str
 
 def pack(raws: Sequence[DataFrame]) -> DataFrame:
     """The raw records of each stream in one DataFrame; those of several stand in a struct of its own for each."""
-    if len(raws) == 1:
-        return raws[0]
-    packed = [frame.select(F.struct("*").alias(_packed(index))) for index, frame in enumerate(raws)]
+    packed = [pack_one(frame, index, len(raws)) for index, frame in enumerate(raws)]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), packed)
+
+
+def pack_one(raw: DataFrame, index: int, count: int) -> DataFrame:
+    """The raw records of one of the streams, as they stand in what `pack` makes of that many."""
+    return raw if count == 1 else raw.select(F.struct("*").alias(_packed(index)))
 
 
 def unpack(batch: DataFrame, index: int, count: int) -> DataFrame:
@@ -152,6 +167,9 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
         value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract_of(binding))
     else:
         reason = missing_reason(column.name for column in binding.stream.columns if column.required)
+        if binding.may_have_nanoseconds:
+            is_finer = row[CORRUPT].isNotNull()
+            value, reason = F.coalesce(row[CORRUPT], value), F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason)
     # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
     value = F.when(reason.isNotNull(), value.cast("binary"))
     types = {} if isinstance(binding.source, TableSource) else {c.name: c.type for c in binding.stream.columns}

@@ -15,12 +15,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, identifiers, table_name, text
 from lakesql.engine.records.json_text import split_documents
+from lakesql.engine.records.nanoseconds import in_microseconds, with_finer
 from lakesql.engine.records.parse import JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import Offsets, consumer_options, open_broker
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
 from lakesql.engine.sources.globs import local_files, spark_path
-from lakesql.engine.sources.pattern import Listing, files_of, listing_of, without_scheme
+from lakesql.engine.sources.pattern import Listing, escape_glob, files_of, listing_of, without_scheme
 from lakesql.errors import ProjectError
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import CORRUPT, ROW
@@ -53,7 +54,7 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
     reader: Reader = session.readStream if streaming else session.read
     match binding.source:
         case Recorded(path=path):
-            return _read_recorded(session, reader, stream, path)
+            return _read_recorded(session, reader, binding, path)
         case Files(path=path):
             if not isinstance(stream.origin, FilePath):
                 raise _wrong_origin(stream, "files", "path")
@@ -82,16 +83,17 @@ _RECORDED_TYPE = (
 )
 
 
-def _read_recorded(session: SparkSession, reader: Reader, stream: Stream, base: str) -> DataFrame:
+def _read_recorded(session: SparkSession, reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
     """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value.
 
     `start: latest` reads all of them: nothing arrives in a recording later.
     """
+    stream = binding.stream
     if (folder := local_folder(base)) is not None:
         date_by_name(folder)
     if isinstance(stream.origin, FilePath | Generated):
         raise _wrong_origin(stream, "recorded", "topic")
-    lines = _text_lines(session, reader, stream, files_of(stream, base))
+    lines = _text_lines(session, reader, binding, files_of(stream, base))
     topic = file_path(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
     rows = lines.select("value", topic.alias("topic"), record)
@@ -127,27 +129,42 @@ def _read_files(session: SparkSession, reader: Reader, binding: StreamBinding, b
     match stream.format:
         case "csv" if stream.multiline:
             reader = reader.schema(RECORD_SCHEMA).options(**record_options(stream))
-            records = _load_files(session, reader, stream, "csv", glob)
+            records = _load_files(session, reader, binding, "csv", glob)
             return record_values(records, stream).selectExpr(*_raw_columns(*_FILE, value="value"))
         case "json" if stream.multiline:
-            files = _load_files(session, reader.option("wholetext", True), stream, "text", glob)
+            files = _load_files(session, reader.option("wholetext", True), binding, "text", glob)
             return split_documents(files).selectExpr(*_raw_columns(*_FILE, value="value"))
         case "csv" | "string" | "bytes":
-            lines = _text_lines(session, reader, stream, glob)
+            lines = _text_lines(session, reader, binding, glob)
             return lines.selectExpr(*_raw_columns(*_FILE, value="value"))
         case "json" if not binding.has_json:
-            lines = _text_lines(session, reader, stream, glob)
+            lines = _text_lines(session, reader, binding, glob)
             return lines.selectExpr(*_raw_columns(*_FILE, value="value")).where("trim(CAST(value AS string)) != ''")
         case "json" | "parquet" | "avro":
-            kind = _row_type(binding)
-            reader = reader.schema(kind).options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)
-            rows = _load_files(session, reader, stream, stream.format, glob)
-            return as_rows(with_folder_columns(rows, kind, base), kind.names, *_FILE)
+            kind = row_type(binding)
+            reader = reader.schema(binding.file_type or kind)
+            reader = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)
+            rows = _load_files(session, reader, binding, stream.format, glob)
+            names = kind.names
+            if binding.may_have_nanoseconds:
+                names = [*names, CORRUPT]
+                rows = _in_contract_types(rows, binding, kind)
+            return as_rows(with_folder_columns(rows, kind, base), names, *_FILE)
         case _:
             assert_never(stream.format)
 
 
-def _row_type(binding: StreamBinding) -> T.StructType:
+def _in_contract_types(rows: DataFrame, binding: StreamBinding, kind: T.StructType) -> DataFrame:
+    """The rows of Parquet files in the contract's types, and in `_lakesql_corrupt` each that is to be a dead letter."""
+    no_letter = rows.withColumn(CORRUPT, F.lit(None).cast("string"))
+    if binding.file_type is None:
+        return no_letter
+    is_exact = binding.stream.nanoseconds == "dead_letter"
+    read = with_finer(rows, binding.file_type, kind) if is_exact else no_letter
+    return in_microseconds(read, binding.file_type, kind)
+
+
+def row_type(binding: StreamBinding) -> T.StructType:
     """The columns that files of rows are read with: the contract's, and for JSON the text that does not fit."""
     if binding.has_json:
         return read_type(contract_of(binding))
@@ -191,21 +208,26 @@ def _offsets_since(session: SparkSession, connection: Kafka, stream: Stream, at_
         return broker.offsets_since(broker.find_topics(stream.origin, stream.place).values(), at_ms)
 
 
-def _text_lines(session: SparkSession, reader: Reader, stream: Stream, glob: str) -> DataFrame:
+def _text_lines(session: SparkSession, reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
     """The lines of text files, `value`, with Spark's `_metadata`."""
-    return _load_files(session, reader, stream, "text", glob)
+    return _load_files(session, reader, binding, "text", glob)
 
 
-def _load_files(session: SparkSession, reader: Reader, stream: Stream, format_: Format | str, glob: str) -> DataFrame:
+def _load_files(
+    session: SparkSession, reader: Reader, binding: StreamBinding, format_: Format | str, glob: str
+) -> DataFrame:
     """What the files have that a pattern means, each of them once.
 
     Spark's source hands a batch's files on by their names, and takes those that look like patterns for the whole batch
     (`DataSource.checkAndGlobPathIfNecessary`). It has each file once where folders are looked up to their depth
     (`recursiveFileLookup`); which of them are meant is left to the path of each.
     """
-    listing = listing_of(glob)
+    listing, stream = listing_of(glob), binding.stream
     # Spark passes over a file that is older than this when a newer one has been read: none is to be passed over.
     reader = reader.format(format_).option("maxFileAge", "36500d").option("recursiveFileLookup", True)
+    if binding.files:
+        assert isinstance(reader, DataFrameReader)
+        return reader.load([*map(escape_glob, binding.files)])
     if listing.name:
         reader = reader.option("pathGlobFilter", listing.name)
     if stream.max_per_batch:

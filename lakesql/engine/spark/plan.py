@@ -34,7 +34,7 @@ class Repeated:
         execution = frame._jdf.queryExecution()
         rows, asked = execution.toRdd(), (str(frame._jdf.schema().json()), datetime.now(UTC).date())
         if asked != self._planned_for:
-            made = self._make(_frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
+            made = self._make(frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
             planned = made.executedPlan().execute()
             self._output, self._functions = made.analyzed().output(), _functions_between(rows, planned)
             self._planned_for = asked if self._functions else None
@@ -44,7 +44,7 @@ class Repeated:
         else:
             for function in self._functions:  # as `RDD.mapPartitionsWithIndex` does, once it is ready for tasks
                 rows = java_class(_MAP_PARTITIONS)(rows, function, False, False, False, self._tag, self._tag)
-        return _frame_of(rows, self._output, frame)
+        return frame_of(rows, self._output, frame)
 
 
 _MAP_PARTITIONS = "org.apache.spark.rdd.MapPartitionsRDD"
@@ -66,10 +66,10 @@ def _functions_between(below: Any, rows: Any) -> list[Any]:
 def as_given(frame: DataFrame) -> DataFrame:
     """The same rows, of which Spark does not know how they were made: no statement that reads them plans that anew."""
     execution = frame._jdf.queryExecution()
-    return _frame_of(execution.toRdd(), execution.analyzed().output(), frame)
+    return frame_of(execution.toRdd(), execution.analyzed().output(), frame)
 
 
-def _frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
+def frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
     """These rows, with these attributes, as a frame, of which Spark takes the size to be that of another one."""
     partitionings, option = "org.apache.spark.sql.catalyst.plans.physical.", java_class("scala.Option")
     if rows.getNumPartitions() == 1:
