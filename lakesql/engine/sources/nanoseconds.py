@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.nanoseconds import is_finer
+from lakesql.engine.records.finer_times import is_finer
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack_one
 from lakesql.engine.sources.pattern import escape_glob, files_of, listing_of, without_scheme

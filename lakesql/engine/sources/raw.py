@@ -14,8 +14,8 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, identifiers, table_name, text
+from lakesql.engine.records.finer_times import in_microseconds, with_finer
 from lakesql.engine.records.json_text import split_documents
-from lakesql.engine.records.nanoseconds import in_microseconds, with_finer
 from lakesql.engine.records.parse import JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import Offsets, consumer_options, open_broker
