@@ -338,7 +338,8 @@ CONDITIONS: dict[str, Condition] = {
     "file-unreadable": Condition(
         "A file of a stream cannot be read: it is cut short, is not of the stream's format, has other types than the "
         "contract, or may not be read.",
-        "Mend, replace or remove the file, and run again. Nothing of the batch was written.",
+        "Mend, replace or remove the file, and run again. Nothing of the batch was written. With `ignore_corrupt: "
+        "dead_letter` the stream sets such files aside.",
     ),
     "filtered-groups": Condition(
         "In mode `upsert` a SELECT filters the groups of an aggregate by what may change: HAVING, or a WHERE over it. "

@@ -104,6 +104,10 @@ class TransientError(RunError):
     transient: ClassVar[bool] = True
 
 
+class FilesSetAside(Exception):  # noqa: N818  not an error: the query starts anew
+    """Raised where a query has set files aside, and is to be started without them."""
+
+
 class InternalError(LakesqlError):
     """lakesql itself is wrong: its maintainers must act."""
 

@@ -103,10 +103,21 @@ SEQUENCE_MISSING = "sequence-missing"
 LATE = "late"
 AHEAD = "ahead-of-time"
 NOT_AS_EXPECTED = "expectation-failed"
+FILE_UNREADABLE = "file-unreadable"
 """Why a record, or a row of the SELECT, is a dead letter: its `reason`. A watermark has dropped what is `late`, and
-was not moved by what is ahead of time."""
+was not moved by what is ahead of time. A file that is unreadable is a dead letter as a whole."""
 
-REASONS = (UNPARSABLE, REQUIRED_MISSING, NO_VALUE, KEY_MISSING, SEQUENCE_MISSING, LATE, AHEAD, NOT_AS_EXPECTED)
+REASONS = (
+    UNPARSABLE,
+    REQUIRED_MISSING,
+    NO_VALUE,
+    KEY_MISSING,
+    SEQUENCE_MISSING,
+    LATE,
+    AHEAD,
+    NOT_AS_EXPECTED,
+    FILE_UNREADABLE,
+)
 """All that `reason` may say."""
 
 RANK = "_lakesql_rank"

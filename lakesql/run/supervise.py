@@ -13,7 +13,7 @@ from typing import Protocol
 
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.failure import AWAY_OR_WRONG
-from lakesql.errors import LakesqlError, Problem, TransientError
+from lakesql.errors import FilesSetAside, LakesqlError, Problem, TransientError
 from lakesql.events import (
     Emit,
     Event,
@@ -379,7 +379,13 @@ class Supervisor:
         """End the model, or let it be started again, where the failure is transient."""
         if self.end.has_killed:
             return  # it comes of that
+        if isinstance(raised, FilesSetAside) and not ending:
+            run.retry_at = self.clock.since()  # at once, and no retry: there are fewer files each time
+            return
         name, retries = run.tally.name, run.tally.retries
+        if isinstance(raised, FilesSetAside):
+            self._finish(run, "skipped", because=ending)
+            return
         error = self.queries.explain(name, raised)
         if isinstance(error, TransientError) and ending:
             self._finish(run, "skipped", because=ending)  # the next run takes the batch up

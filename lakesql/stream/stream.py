@@ -262,6 +262,11 @@ class _StreamOptions:
         "U+FFFD stands for its bytes, which is counted, or the record is a dead letter.",
         default="replace",
     )
+    ignore_corrupt: Literal["refuse", "dead_letter"] = option(
+        "Of files: what becomes of one that cannot be read. It ends the model, or it is set aside as a dead letter "
+        "with its name, and the others are read.",
+        default="refuse",
+    )
     nanoseconds: Literal["cut", "dead_letter"] = option(
         "Of Parquet: what becomes of a timestamp in nanoseconds with digits below a microsecond. They are cut, and a "
         "run says of how many records, or the record is a dead letter.",
@@ -313,6 +318,7 @@ class Stream:
     decimals: Literal["exact", "round"] = "exact"
     invalid_text: Literal["replace", "dead_letter"] = "replace"
     nanoseconds: Literal["cut", "dead_letter"] = "cut"
+    ignore_corrupt: Literal["refuse", "dead_letter"] = "refuse"
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -357,6 +363,7 @@ def read_stream(node: Node) -> Stream:
         decimals=options.decimals,
         invalid_text=options.invalid_text,
         nanoseconds=options.nanoseconds,
+        ignore_corrupt=options.ignore_corrupt,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))
@@ -544,6 +551,9 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     if stream.decimals == "round" and stream.format not in ("json", "csv"):
         what = f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
         yield Problem("wrong-value", what, place=node.entries()["decimals"].place)
+    if stream.ignore_corrupt == "dead_letter" and not in_files:
+        what = f"Stream '{stream.name}' says 'ignore_corrupt', which is asked of files."
+        yield Problem("wrong-value", what, place=node.entries()["ignore_corrupt"].place)
     if stream.nanoseconds == "dead_letter" and stream.format != "parquet":
         what = f"Stream '{stream.name}' says 'nanoseconds', which is asked of Parquet."
         yield Problem("wrong-value", what, place=node.entries()["nanoseconds"].place)

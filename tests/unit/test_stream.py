@@ -160,6 +160,7 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("path: ../x", "outside-project", "3:7"),
         ("path: a/x**/b", "wrong-value", "3:7"),
         ("nanoseconds: dead_letter", "wrong-value", "3:14"),
+        ("ignore_corrupt: dead_letter", "wrong-value", "3:17"),
         ("nanoseconds: round", "wrong-value", "3:14"),
         ("path: 'a/{**,b}/c'", "wrong-value", "3:7"),
         ("path: 'a[1.json'", "wrong-value", "3:7"),

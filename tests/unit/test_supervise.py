@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from lakesql.engine.batch.streaming_query import Backlog
-from lakesql.errors import LakesqlError, RunError, TransientError
+from lakesql.errors import FilesSetAside, LakesqlError, RunError, TransientError
 from lakesql.events import (
     BatchCommitted,
     BatchSkipped,
@@ -277,6 +277,18 @@ def test_a_transient_failure_is_retried() -> None:
     assert second - first >= 1000 + 200
     (finished,) = world.of(ModelFinished)
     assert (finished.status, finished.problems, finished.batches) == ("success", (), 3)
+
+
+def test_a_query_that_sets_files_aside_starts_anew_at_once_and_spends_no_retry() -> None:
+    world = World({"a": [*([[FilesSetAside()]] * 5), [0]]})
+    assert world.run(attempts=0)["a"].status == "success"
+    assert world.waits() == [] and len(world.of(QueryStarted)) == 6 and world.now < 2_000
+
+
+def test_a_query_that_sets_files_aside_as_the_run_ends_does_not_start_anew() -> None:
+    world = World({"a": [["wait", "wait", FilesSetAside()], [0]]}, at={150: lambda: world.interrupt.set()})
+    assert world.run()["a"].status == "skipped"
+    assert len(world.of(QueryStarted)) == 1
 
 
 def test_waits_double_up_to_max_wait_and_retries_are_limited() -> None:

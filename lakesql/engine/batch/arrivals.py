@@ -57,9 +57,7 @@ def watch_events(records: DataFrame, stream: Stream, event_ms: Column, is_ahead:
 
 def read_arrivals(session: SparkSession, query: str) -> Arrivals:
     """What the query of this name has read in the batch that it is at, of which something has been computed."""
-    java: Any = session._jsparkSession
-    running = next(each for each in java.streams().active() if each.name() == query)
-    execution = running.streamingQuery().lastExecution()
+    execution = last_execution(session, query)
     observed = execution.observedMetrics()
     names = str(observed.keys().mkString("\n")).split("\n")
     late = sum(int(node.metrics().apply(_DROPPED).value()) for node in dropping_nodes(execution))
@@ -68,6 +66,13 @@ def read_arrivals(session: SparkSession, query: str) -> Arrivals:
     moving = (_furthest(stream, row) for stream, row in events.items() if not row.isNullAt(1))
     ahead = sum(int(row.getLong(0)) for row in events.values())
     return Arrivals(records, late, execution, ahead, max(moving, default=""))
+
+
+def last_execution(session: SparkSession, query: str) -> Any:
+    """What Spark runs of the batch that the query of this name is at."""
+    java: Any = session._jsparkSession
+    running = next(each for each in java.streams().active() if each.name() == query)
+    return running.streamingQuery().lastExecution()
 
 
 def _furthest(stream: str, row: Any) -> str:

@@ -19,6 +19,7 @@ from lakesql.engine.batch.dead_letter import LETTERS_VIEW, RECORD_COLUMNS, DeadL
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.spark.plan import replace_view
 from lakesql.model.table_name import TableName
+from lakesql.names import FILE_UNREADABLE
 
 _TAKE = """\
 MERGE INTO {table} AS target
@@ -41,6 +42,7 @@ def read_letters(
     """
     names = [binding.stream.name for binding in bindings]
     found = _open_letters(session, table).where(F.col("stream").isin(names))
+    found = found.where(F.col("reason") != FILE_UNREADABLE)  # a file, of which no record is here
     if written is not None:
         found = found.where(~F.col("replay").eqNullSafe(F.lit(written)))
     has_offset = F.col("offset").isNotNull()  # two lines of a file may be the same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakesql.engine.batch.ahead import leave_out_ahead
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.unreadable_files import check_empty, set_aside
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
 from lakesql.engine.ledger.entry import Snapshot
+from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.csv_files import refuse_other_headers
@@ -25,11 +28,14 @@ from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
+from lakesql.errors import FilesSetAside
 from lakesql.events import PartitionLag
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW
 from lakesql.project.catalog import LOCAL_FILES
 from lakesql.project.profiles import Files, Kafka, Recorded
+
+_log = logging.getLogger(__name__)
 
 BatchWriter = Callable[[Sink, DataFrame, int], Snapshot | None]
 BacklogUnit = Literal["records", "files"]
@@ -99,6 +105,7 @@ class ModelQuery:
     def start(self, session: SparkSession, trigger: Trigger) -> None:
         """Start reading. `session` is the model's own: its views are named after streams."""
         self._ends_by_itself = isinstance(trigger, AvailableNow)
+        self.sink = _without_unreadable(session, self.sink)
         select, bindings = self.sink.select, self.sink.bindings
         if not select.query.stateful:
             self._start(read_records(session, bindings), self.sink, write_batch, "append", trigger)
@@ -108,8 +115,8 @@ class ModelQuery:
         sink = replace(self.sink, arrivals=lambda: read_arrivals(session, owner))
         self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
-        companion = replace(self.sink, progress=self.sink.companion)
-        self._start(read_records(session, bindings), companion, write_dead_letter_batch, "append", trigger)
+        companion = _without_unreadable(session, replace(self.sink, progress=self.sink.companion))
+        self._start(read_records(session, companion.bindings), companion, write_dead_letter_batch, "append", trigger)
         self._watch_end(session)
 
     def is_active(self) -> bool:
@@ -192,7 +199,7 @@ class ModelQuery:
         return session.sql(select.text)
 
     def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
-        batches = self._batches
+        batches, session = self._batches, rows.sparkSession
 
         def handle(batch_rows: DataFrame, batch: int) -> None:
             if batches.stopping.is_set():
@@ -201,13 +208,14 @@ class ModelQuery:
             batches.writing.add(sink.progress.identity.owner)
             try:
                 with ALLOCATOR_CLEANER.reading():
+                    check_empty(sink, session, batch)
                     head = write(sink, batch_rows, batch)
                     if head is not None and sink.keeper is not None:
                         is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
             except Exception as error:
-                batches.fail(error)
                 batches.stopping.set()
+                batches.fail(FilesSetAside() if _may_start_anew(sink, session, batch, error) else error)
                 raise
             finally:
                 batches.writing.discard(sink.progress.identity.owner)
@@ -222,6 +230,20 @@ class ModelQuery:
                 writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
         with changed_settings(rows.sparkSession, _checkpoint_settings(rows.sparkSession, sink)):
             self._queries.append(writer.start())
+
+
+def _without_unreadable(session: SparkSession, sink: Sink) -> Sink:
+    """The query without the files that it has set aside before it was started anew."""
+    return sink.over(without_unreadable(session, sink.progress.identity.folder, sink.bindings))
+
+
+def _may_start_anew(sink: Sink, session: SparkSession, batch: int, error: Exception) -> bool:
+    """Whether a query whose batch has failed is to start anew, as it has set files aside."""
+    try:
+        return set_aside(sink, session, batch, error) or isinstance(error, FilesSetAside)
+    except Exception:  # what has failed first is to be told
+        _log.exception("The files of a batch that has failed cannot be looked at")
+        return False
 
 
 def _checkpoint_settings(session: SparkSession, sink: Sink) -> dict[str, str]:

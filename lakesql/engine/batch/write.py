@@ -21,6 +21,7 @@ from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.unreadable_files import unreadable_letters
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
 from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
@@ -94,6 +95,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         if arrivals.ahead:
             records = records_of(session, sink.select, sink.bindings, arrivals.execution)
             letters += ahead_letters(session, records, sink.bindings, arrivals.execution)
+        if sink.letters is None:
+            letters += unreadable_letters(sink, session, batch)
         rejected = 0
         if sink.letters is not None:  # those that fail still stand there
             take_letters(session, model.table.dead_letter, sink.letters, letters, entry.checkpoint)
@@ -166,6 +169,7 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
     sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
     letters = bad_records(sink, sink.parsing.parse(arrived))
+    letters += unreadable_letters(sink, arrived.sparkSession, batch)
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
         sink.reached("dead-letter")

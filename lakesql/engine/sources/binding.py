@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from lakesql.engine.sources.pattern import without_scheme
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Connection, Files, Rate
 from lakesql.stream.stream import Stream
@@ -37,7 +38,7 @@ class StreamBinding:
     of its key. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are
     read again, as bytes. No tombstone among them deletes: the table may have rows that came after it. `headers` are
     those of a batch's CSV files. `files` are those that are read, where not all are, and `file_type` is what Spark
-    reads them with, where it is not the contract.
+    reads them with, where it is not the contract. `set_aside` are the paths of files that are left out.
     """
 
     stream: Stream
@@ -53,6 +54,16 @@ class StreamBinding:
     headers: FileHeaders | None = None
     files: tuple[str, ...] = ()
     file_type: T.StructType | None = None
+    set_aside: tuple[str, ...] = ()
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether files of the stream that cannot be read are set aside."""
+        return self.stream.ignore_corrupt == "dead_letter" and isinstance(self.source, Files)
+
+    def is_set_aside(self, path: str) -> bool:
+        """Whether the file of this path is left out."""
+        return without_scheme(path) in self.set_aside
 
     @property
     def has_rows(self) -> bool:

@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +23,9 @@ from lakesql.engine.records.csv_text import CsvHeader, read_header, split_lines
 from lakesql.engine.records.parse import with_each
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.scans import scanned_files
+from lakesql.engine.spark.failure import find_transient, read_cause
 from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import RunError
 from lakesql.names import CORRUPT
 from lakesql.stream.stream import Csv, Stream
 from lakesql.stream.text_encoding import UTF_8, is_wide, java_name
@@ -138,7 +142,7 @@ def _names(stream: Stream) -> list[tuple[str, bool]]:
 def _find(session: SparkSession, paths: Mapping[str, str], binding: StreamBinding) -> FileHeaders:
     stream = binding.stream
     with ThreadPoolExecutor(READERS) as pool:
-        lines = list(pool.map(partial(_first_record, session, stream), paths.values()))
+        lines = list(pool.map(partial(_read_first_record, session, stream), paths.values()))
     names = _names(stream)
     found: defaultdict[CsvHeader, list[str]] = defaultdict(list)
     headers: Mapping[str, CsvHeader | None] = {line: read_header(line, names, stream.csv) for line in set(lines)}
@@ -148,6 +152,17 @@ def _find(session: SparkSession, paths: Mapping[str, str], binding: StreamBindin
             found[header].append(path)
     is_of_all = len(found) == 1 and len(next(iter(found.values()))) == len(paths)
     return FileHeaders(tuple((header, tuple(files)) for header, files in found.items()), is_of_all)
+
+
+def _read_first_record(session: SparkSession, stream: Stream, path: str) -> str:
+    """The first record of a file. Raises `RunError` (`file-unreadable`) where the file cannot be read."""
+    try:
+        return _first_record(session, stream, path)
+    except Py4JJavaError as error:
+        if next(find_transient(error), None) is not None:
+            raise
+        what = f"{unquote(path)} cannot be read: {': '.join(read_cause(error))}"
+        raise RunError.of("file-unreadable", what, place=stream.place) from None
 
 
 def _first_record(session: SparkSession, stream: Stream, path: str) -> str:

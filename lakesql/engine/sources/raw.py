@@ -233,7 +233,8 @@ def _load_files(
     if stream.max_per_batch:
         record_bytes = RECORD_BYTES if format_ in ("parquet", "avro") else measure_record(glob)
         reader = reader.option("maxBytesPerTrigger", stream.max_per_batch * record_bytes)
-    return reader.load(spark_path(session, listing.path)).where(_is_meant(listing))
+    rows = reader.load(spark_path(session, listing.path)).where(_is_meant(listing))
+    return rows.where(~_plain_path().isin(list(binding.set_aside))) if binding.set_aside else rows
 
 
 def _is_meant(listing: Listing) -> Column:
@@ -242,14 +243,18 @@ def _is_meant(listing: Listing) -> Column:
     Where the paths of all that match are equally long, the length tells of almost every file, and costs less.
     """
     uri = F.col("_metadata.file_path")
-    path = F.regexp_replace(file_path(uri), r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "")
-    is_meant = path.rlike(f"\\A(?:{listing.meant})\\z")
+    is_meant = _plain_path().rlike(f"\\A(?:{listing.meant})\\z")
     if listing.depth is None:
         return is_meant
     of_local = ~uri.contains("://") & (F.substring_index(uri, "/", listing.depth + 2) == uri)  # file:/a/b
     of_others = F.substring_index(uri, "/", listing.depth + 4) == uri  # s3a://bucket/a/b
     is_short = of_local | (uri.contains("://") & of_others)
     return F.when(is_short, True).otherwise(is_meant)
+
+
+def _plain_path() -> Column:
+    """The path of a row's file, without a scheme and an authority."""
+    return F.regexp_replace(file_path(F.col("_metadata.file_path")), r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "")
 
 
 def file_path(uri: Column) -> Column:

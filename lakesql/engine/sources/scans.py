@@ -2,8 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+
+from lakesql.engine.spark.gateway import java_class
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file that Spark has listed for a batch: its path as Hadoop writes it, and what its status says."""
+
+    path: str
+    length: int
+    modified_ms: int
+
+
+_STATUS = re.compile(r"\{path=(.*); isDirectory=false; length=(\d+); .*?modification_time=(\d+);", re.DOTALL)
+"""Hadoop's status of a file, as Java writes it."""
+
+
+def listed_files(execution: Any) -> list[ListedFile]:
+    """The files that a batch of a streaming query has listed, whether or not it reads them."""
+    leaves, found = execution.analyzed().collectLeaves(), []
+    for number in range(leaves.size()):
+        if str(leaves.apply(number).nodeName()) != "LogicalRelation":
+            continue
+        relation = leaves.apply(number).relation()
+        if _class_of(relation) == "HadoopFsRelation":  # one call of Java's for all files
+            found += str(relation.location().allFiles().mkString("\0")).split("\0")
+    matches = (_STATUS.search(text) for text in found)
+    return [ListedFile(match[1], int(match[2]), int(match[3])) for match in matches if match]
+
+
+def uri_of(path: str) -> str:
+    """The URI of a file, as Spark writes it in `_metadata.file_path`."""
+    uri = str(java_class("org.apache.hadoop.fs.Path")(path).toUri().toString())
+    return uri.replace("file:/", "file:///", 1) if re.match("file:/(?!/)", uri) else uri
 
 
 def scanned_files(rows: Any) -> Iterator[tuple[str, str]]:

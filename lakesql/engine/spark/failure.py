@@ -198,7 +198,14 @@ def _find_file_problem(failure: _Failure) -> Problem | None:
     return Problem("file-unreadable", f"{unquote(uri)} cannot be read: {why}", why=_INVISIBLE)
 
 
+_NOT_ALLOWED = re.compile(r"AccessDenied|AccessControlException|Permission denied|FileNotFoundException")
 _STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
+
+
+def is_of_storage(error: Exception) -> bool:
+    """Whether the storage refuses what it was asked, or does not have it: no fault of what lies there."""
+    name, what = read_cause(error)
+    return bool(_STORAGE.match(name)) or "FILE_NOT_EXIST" in name or bool(_NOT_ALLOWED.search(f"{name} {what}"))
 
 
 def _find_storage_problem(failure: _Failure) -> Problem | None:
