@@ -33,8 +33,7 @@ class Counts:
     the table has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their
     stream, and `ignored` those that are no changes: messages, and tombstones. `tombstones` have no value, and delete
     the row of their key. Of the SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations`
-    are those that fail each, in their order. `replaced` are their values with text that is not UTF-8, of which
-    `replaced_keys` are of keys and of what orders the rows of a key.
+    are those that fail each, in their order.
     """
 
     records: int
@@ -51,8 +50,6 @@ class Counts:
     tombstones: int = 0
     set_aside: int = 0
     violations: tuple[tuple[str, int], ...] = ()
-    replaced: int = 0
-    replaced_keys: int = 0
 
     @property
     def rejected(self) -> int:
@@ -66,6 +63,14 @@ class Counts:
             return "" if self.event_us is None else (_EPOCH + timedelta(microseconds=self.event_us)).isoformat()
         except OverflowError:
             return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedText:
+    """Values of the written rows whose text is not UTF-8; `in_keys` are of keys, and of what orders a key's rows."""
+
+    values: int = 0
+    in_keys: int = 0
 
 
 class BatchCounters:
@@ -109,7 +114,7 @@ class BatchCounters:
 
     def texts(self, rows: DataFrame, invalid: Sequence[Column], in_keys: Sequence[Column]) -> DataFrame:
         """`rows`, watched for values of which `invalid` says that they have text that is not UTF-8."""
-        counted = (_sum_of(invalid).alias("replaced"), _sum_of(in_keys).alias("replaced_keys"))
+        counted = (_sum_of(invalid).alias("values"), _sum_of(in_keys).alias("in_keys"))
         return _watch(self._texts, rows, counted)
 
     def read(self) -> Counts:
@@ -121,7 +126,6 @@ class BatchCounters:
             (check.name, sum(row.get(_violation(index)) or 0 for row in checked))
             for index, check in enumerate(self._checks)
         )
-        texts = [watched.read() for watched in self._texts]
         times = [row["event_us"] for row in seen if row["event_us"] is not None]
         return Counts(
             records=sum(row["records"] for row in seen),
@@ -138,9 +142,12 @@ class BatchCounters:
             reshaped=sum(row["reshaped"] for row in seen),
             ignored=sum(row["ignored"] for row in seen),
             tombstones=sum(row["tombstones"] for row in seen),
-            replaced=sum(row["replaced"] for row in texts),
-            replaced_keys=sum(row["replaced_keys"] for row in texts),
         )
+
+    def read_replaced(self) -> ReplacedText:
+        """What was replaced in the rows. Waits until a statement has written them, which is after all other counts."""
+        texts = [watched.read() for watched in self._texts]
+        return ReplacedText(sum(row["values"] for row in texts), sum(row["in_keys"] for row in texts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
+from lakesql.engine.batch.counters import ReplacedText
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
@@ -78,6 +79,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         write = prepare_write(sink, table, rows, stack)
         staged = _stage(sink, session, begun, write) if write else None
         counts = rows.counters.read()
+        replaced = rows.counters.read_replaced() if staged is not None else ReplacedText()
         try:
             check_batch(sink, rows, counts, batch)
         except LakesqlError:
@@ -125,8 +127,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
                 ignored=counts.ignored,
                 violations=counts.violations,
                 furthest=arrivals.furthest,
-                replaced=counts.replaced,
-                replaced_keys=counts.replaced_keys,
+                replaced=replaced.values,
+                replaced_keys=replaced.in_keys,
             )
         )
         return None
@@ -156,8 +158,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(written) else None,
             violations=counts.violations,
             furthest=arrivals.furthest,
-            replaced=counts.replaced,
-            replaced_keys=counts.replaced_keys,
+            replaced=replaced.values,
+            replaced_keys=replaced.in_keys,
         )
     )
     return head
