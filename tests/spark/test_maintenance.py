@@ -135,14 +135,18 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
         assert told >= {f"{model}.{each}" for each in ("rewrite_data_files", "rewrite_manifests")}
         assert files(project, f"{model}__dead_letter")[0] < 9
 
-    # A file that no version has, and an old one; and one of a commit that may be under way.
+    # Files that no version has, of the model's own runs: an old one, and one of a commit that may be under way; and a
+    # file of somebody else's.
     folder = Path(project.iceberg("a").location().removeprefix("file:")) / "data"
-    old, young = folder / "old.parquet", folder / "young.parquet"
-    for file in (old, young):
+    written = next(folder.rglob("*.parquet"))
+    old, young = (written.with_name(re.sub(r"\d{5}(?=\.)", count, written.name)) for count in ("00098", "00099"))
+    foreign = folder / "old.parquet"
+    for file in (old, young, foreign):
         file.write_bytes(b"x")
-    os.utime(old, (time.time() - 4 * 86_400,) * 2)
+    for file in (old, foreign):
+        os.utime(file, (time.time() - 4 * 86_400,) * 2)
     assert "a.remove_orphan_files" in tasks(keep(project, "a"))
-    assert not old.exists() and young.exists()
+    assert not old.exists() and young.exists() and foreign.exists()
     assert rows(project, "a") == appended(range(9))
 
 
