@@ -205,7 +205,7 @@ def test_a_colon_in_a_name_is_refused_by_name(project: Project) -> None:
     odd = project.write("in/2026-03-01T10:00.json", '{"id": 2}\n')
     ran = project.run()
     (problem,) = ran.finished("m").problems
-    assert problem.condition == "file-name" and odd.name in problem.what
+    assert problem.condition == "file-name" and str(odd) in problem.what
     odd.rename(odd.with_name("10.json"))
     project.run().check()
     assert project.rows("m", "id") == [{"id": 1}, {"id": 2}]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import assert_never
 
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.rename import former_models
@@ -27,9 +28,10 @@ from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers, find_held
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
-from lakesql.engine.sources.globs import find_files, find_hidden, local_hidden
+from lakesql.engine.sources.globs import find_files, find_hidden, find_unlisted, local_hidden
 from lakesql.engine.sources.left_out import explain_hidden
 from lakesql.engine.sources.pattern import files_of
+from lakesql.engine.spark.failure import unlisted_name
 from lakesql.errors import RunError
 from lakesql.events import now_ms
 from lakesql.model.table_name import TableName
@@ -131,7 +133,15 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
 
 def _find_files(session: SparkSession, name: str, kind: SourceKind, glob: str) -> Source:
     """A stream of files: whether there are any, and which are passed over."""
-    nothing = "" if any(True for _ in find_files(session, glob)) else explain_no_files(glob)
+    try:
+        is_empty = next(find_files(session, glob), None) is None
+    except IllegalArgumentException as error:
+        unlisted = unlisted_name(error)
+        if unlisted is None:
+            raise
+        what = f"Hadoop does not list {find_unlisted(glob, unlisted)}, as its name has a colon."
+        raise RunError.of("file-name", what, why="Nothing of its folder can be read.") from error
+    nothing = explain_no_files(glob) if is_empty else ""
     local = local_folder(glob)
     hidden = local_hidden(str(local)) if local is not None else find_hidden(session, glob)
     return Source(name, kind, nothing=nothing, left_out=explain_hidden(hidden))

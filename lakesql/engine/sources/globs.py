@@ -14,10 +14,12 @@ from lakesql.engine.sources.pattern import (
     is_pattern,
     is_read,
     listing_of,
+    named_folder,
     part_regex,
     split_path,
     unescape_glob,
 )
+from lakesql.project.catalog import local_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,14 @@ def find_hidden(session: SparkSession, glob: str) -> list[str]:
     """The paths of those files that a pattern means, and that Spark passes over because of a name."""
     found = (str(status.getPath().toUri().getPath()) for status, is_hidden in _find_matches(session, glob) if is_hidden)
     return sorted(found)
+
+
+def find_unlisted(glob: str, name: str) -> str:
+    """The path of a file of this name, which Hadoop cannot list for a pattern; elsewhere than here, the folder too."""
+    above = named_folder(listing_of(glob).path)
+    local = local_folder(above)
+    found = (Path(folder, name) for folder, *names in os.walk(local or "") if any(name in each for each in names))
+    return str(next(found, f"'{name}' below {above}"))
 
 
 def spark_path(session: SparkSession, path: str) -> str:

@@ -177,6 +177,12 @@ _UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while r
 _UNLISTED = re.compile(r"URISyntaxException: Relative path in absolute URI: (.+)")
 
 
+def unlisted_name(error: BaseException) -> str | None:
+    """The name of the file that keeps Hadoop from listing its folder; None where it says nothing of one."""
+    found = _UNLISTED.search(str(error))
+    return found[1].strip() if found else None
+
+
 def unreadable_file(error: BaseException) -> tuple[str, str] | None:
     """The URI of the file that Spark could not read, and why; None where it says nothing of a file."""
     found = _UNREADABLE.search(_trace(error))
@@ -188,8 +194,8 @@ def unreadable_file(error: BaseException) -> tuple[str, str] | None:
 
 
 def _find_file_problem(failure: _Failure) -> Problem | None:
-    if unlisted := _UNLISTED.search(failure.message):
-        what = f"Hadoop does not list the folder in which '{unlisted[1].strip()}' is, as its name has a colon."
+    if unlisted := unlisted_name(failure.error):
+        what = f"Hadoop does not list the folder in which '{unlisted}' is, as its name has a colon."
         return Problem("file-name", what, why=_INVISIBLE)
     unreadable = unreadable_file(failure.error)
     if unreadable is None:
