@@ -47,7 +47,8 @@ def begun(project: Project) -> Project:
 
 def folders(project: Project) -> set[str]:
     """The folders of checkpoints, without those that are kept."""
-    return {path.name for path in (project.directory / "checkpoints").iterdir() if "Z" not in path.name}
+    checkpoints = project.directory / "checkpoints"
+    return {path.name for path in checkpoints.iterdir() if path.is_dir() and "Z" not in path.name}
 
 
 def count_rows(project: Project, name: str = "m") -> int:
