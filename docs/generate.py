@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import sys
@@ -51,6 +52,7 @@ from lakesql.unit.change_given import ChangeOptions
 from lakesql.words import WORDS, Kind
 
 DOCS = Path(__file__).parent
+PACKAGE = DOCS.parent / "lakesql"
 MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -418,7 +420,37 @@ def cause_table() -> str:
     return table(("Condition", "Means"), [(f"`{name}`", meaning) for name, meaning in sorted(CAUSES.items())])
 
 
+def module_sections() -> str:
+    """The packages, each with a table of its modules and what each decides: the first sentence of its docstring."""
+    folders = sorted({path.parent for path in PACKAGE.rglob("*.py")})
+    return "\n\n".join(_modules_of(folder) for folder in folders)
+
+
+def _modules_of(folder: Path) -> str:
+    name = folder.relative_to(PACKAGE.parent).as_posix()
+    rows = [
+        f"## `{name}/`",
+        "",
+        _first_sentence(folder / "__init__.py"),
+        "",
+        "| Module | What it decides |",
+        "| --- | --- |",
+    ]
+    for path in sorted(folder.glob("*.py")):
+        if path.name != "__init__.py":
+            rows.append(f"| `{path.name}` | {_first_sentence(path)} |")
+    return "\n".join(rows) if len(rows) > 6 else "\n".join(rows[:3])
+
+
+def _first_sentence(path: Path) -> str:
+    """The first sentence of a module's docstring, in one line."""
+    docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    paragraph = " ".join(docstring.split("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
+
+
 SECTIONS: Mapping[str, Callable[[], str]] = {
+    "modules": module_sections,
     "config": config_sections,
     "maintenance": maintenance_sections,
     "properties": properties_table,
