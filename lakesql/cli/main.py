@@ -24,24 +24,30 @@ from lakesql.errors import UsageError
 from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
-COMMANDS = (
-    *(
-        "init",
-        "debug",
-        "parse",
-        "ls",
-        "compile",
-        "plan",
-        "test",
-        "run",
-        "build",
-        "show",
-        "status",
-        "freshness",
-        "forecast",
-    ),
-    *("record", "maintain", "replay", "rewind", "rename", "rebuild", "drop", "clean"),
-)
+COMMANDS = {
+    "init": "Start a project in DIR, a small shop that is ready to run.",
+    "debug": "Check everything that a run needs.",
+    "parse": "Check every file of the project and write target/manifest.json.",
+    "ls": "List models and streams, each after those it reads.",
+    "compile": "Write and print the SQL that models run.",
+    "plan": "Say what a change does to tables and streams, before it is run.",
+    "test": "Run unit tests of models, and data tests of their tables.",
+    "run": "Run models: read what arrived in their streams, and write it to their tables.",
+    "build": "Run models and their tests: unit tests before a model, data tests of its table after it.",
+    "show": "Show rows of a model's table, in no order.",
+    "status": "Show how the tables of models are: freshness, files, deletes, what is not compacted.",
+    "freshness": "Check tables against the `freshness` of their models' properties.",
+    "forecast": "Forecast commits, files, snapshots and metadata of tables, by the model's trigger and by others.",
+    "record": "Record a sample of a stream's topics, to run models without the broker.",
+    "maintain": "Maintain the tables of models: their own, their dead letters, and the deleted keys that they remember.",
+    "replay": "Read a model's dead letters again, through the model and its streams as they are now.",
+    "rewind": "Make a model continue from another position.",
+    "rename": "Let a model whose file has another name continue with its table, its ledger and its checkpoint.",
+    "rebuild": "Fill tables again from their streams, and exchange their rows in one commit.",
+    "drop": "Remove a model's table, dead letters, checkpoints and lease.",
+    "clean": "Remove lakesql's own files from target/ and logs/.",
+}
+"""What each command does, as the list of `lakesql --help` says it: the first sentence of its own help."""
 
 REMOVING = ("rebuild", "drop", "clean")
 """Those that no suggestion names, as they remove or replace: somebody who has mistyped something else may run it."""
@@ -141,6 +147,11 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         return cast("click.Command", import_module(f"lakesql.cli.{cmd_name}").command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, of which none is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*COMMANDS.items()])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands, as that is what somebody looks for, then the options."""

@@ -491,8 +491,10 @@ class _Table:
         opened = writes.new_partitions * writes.interval_ms * times / DAY_MS
         hot = writes.partitions if opened else max(self.partitions, writes.partitions)
         closed = max(0.0, (self.hot or self.partitions) - hot) + opened
-        self.small_bytes *= hot / (hot + closed)
-        self.left = [replace(each, count=each.count * hot / (hot + closed)) for each in self.left]
+        if closed:
+            stays = hot / (hot + closed)
+            self.small_bytes *= stays
+            self.left = [replace(each, count=each.count * stays) for each in self.left]
         self.hot = hot
         self.partitions = max(self.partitions, writes.partitions) + opened
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +46,24 @@ def test_help_names_every_command(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
     assert all(f"\n  {command} " in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_says_what_their_own_help_says_first(command: str) -> None:
+    found = cli.get_command(click.Context(cli), command)
+    assert found is not None
+    assert COMMANDS[command] == found.get_short_help_str(limit=1_000)
+
+
+def test_the_help_imports_no_command() -> None:
+    program = "import sys; from lakesql.cli.main import run_command; run_command(['--help']); print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = ended.stdout.splitlines()[-1].split()
+    assert {name for name in imported if name.startswith("lakesql.")} <= {
+        "lakesql.cli",
+        *(f"lakesql.cli.{name}" for name in ("main", "options", "report")),
+        *(f"lakesql.{name}" for name in ("conditions", "errors", "events", "secrets", "words")),
+    }
 
 
 def test_without_a_command_the_help_is_shown(run: Run) -> None:
