@@ -39,7 +39,7 @@ COMMANDS = {
     "freshness": "Check tables against the `freshness` of their models' properties.",
     "forecast": "Forecast commits, files, snapshots and metadata of tables, by the model's trigger and by others.",
     "record": "Record a sample of a stream's topics, to run models without the broker.",
-    "maintain": "Maintain the tables of models: their own, their dead letters, and the deleted keys that they remember.",
+    "maintain": "Maintain the tables of models: their own, their dead letters, and deleted keys that they remember.",
     "replay": "Read a model's dead letters again, through the model and its streams as they are now.",
     "rewind": "Make a model continue from another position.",
     "rename": "Let a model whose file has another name continue with its table, its ledger and its checkpoint.",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Literal["list", "delete"] | None) -> int:
-    """Maintain the tables of models: their own, their dead letters, and the deleted keys that they remember.
+    """Maintain the tables of models: their own, their dead letters, and deleted keys that they remember.
 
     A MODEL is a name, or what --select of other commands takes, such as 'tag:daily' or '*.expire_snapshots'.
     `lakesql run` does so by itself, between two batches. A model that another runner has is left to that one; with
