@@ -41,12 +41,13 @@ from lakesql.engine.progress.checkpoint import (
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
+from lakesql.engine.progress.paths import is_unmeant
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.progress.stored import SeenFile, read_checkpoint, read_seen
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.pattern import files_of
+from lakesql.engine.sources.pattern import files_of, listing_of
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, Place, RunError, TransientError
@@ -309,8 +310,10 @@ def _holdings(
             gone = [] if whole else [f"{table}: snapshots before {history[-1].id} have expired"]
             return gone, count(history[0].total if history else 0, "row")
         case Recorded(path=path) | Files(path=path):
-            there = {file.path for file in list_files(session, files_of(binding.stream, path))}
-            gone = sorted(file.name for file in _seen(files, binding.stream.name) if file.path not in there)
+            glob = files_of(binding.stream, path)
+            there = {file.path for file in list_files(session, glob)}
+            missing = [file for file in _seen(files, binding.stream.name) if file.path not in there]
+            gone = sorted(file.name for file in missing if not is_unmeant(file.path, [listing_of(glob)]))
             return gone, count(len(there), "file")
         case Rate():
             return [], "rows"

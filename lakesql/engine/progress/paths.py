@@ -35,7 +35,7 @@ def forget_unmeant(session: SparkSession, folder: str, bindings: Sequence[Stream
     ]
     for name in files.names("sources"):
         if name.isdecimal():
-            rename_seen(files, int(name), lambda path: None if _is_unmeant(path, listings) else path)
+            rename_seen(files, int(name), lambda path: None if is_unmeant(path, listings) else path)
 
 
 def keep_paths(session: SparkSession, folder: str, bindings: Sequence[StreamBinding]) -> None:
@@ -58,8 +58,8 @@ def _glob(binding: StreamBinding, path: str) -> str:
     return files_of(replace(binding.stream, origin=FilePath(path)), binding.source.path)
 
 
-def _is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:
-    """Whether a file was listed for one of the paths, and is meant by none."""
+def is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:
+    """Whether a file was listed for one of the paths, and none of them means it: it is in the lists, and was not read."""
     path = unquote(without_scheme(uri))
     is_listed = any(path.startswith(f"{named_folder(without_scheme(each.path))}/") for each in listings)
     return is_listed and not any(each.means(path) for each in listings)
