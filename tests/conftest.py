@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from itertools import count
@@ -44,12 +43,6 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "crash": ("spark", "crash"),
 }
 """The markers of all tests of a folder."""
-
-SHORT = ("test_replay.py", "test_shop.py")
-"""The files of tests/spark that do not take long. Of the others, that holds for the tests of what is promised."""
-
-PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
-"""Where it names the tests of what is promised."""
 
 
 settings.register_profile("quick", max_examples=20, deadline=None)
@@ -94,13 +87,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    promised = find_promised()
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         for marker in MARKERS.get(folder, ()):
             item.add_marker(marker)
-        test = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
-        if folder == "spark" and item.path.name not in SHORT and test not in promised:
+        if folder == "spark" and not shows_promise(item):
             item.add_marker("long")
     left_out = find_left_out(items, config.getoption("--share"), config.getoption("--seed"))
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
@@ -133,11 +124,12 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     return [f"the tests of --seed {seed} --share {share}"] if share != "1/1" else []
 
 
-def find_promised() -> frozenset[str]:
-    """The tests of tests/spark that are named where it says what is promised, as `file::test`."""
-    return frozenset(
-        re.findall(r"`tests/spark/(\w+\.py::\w+)`", PROMISES.read_text("utf-8") if PROMISES.exists() else "")
-    )
+def shows_promise(item: pytest.Item) -> bool:
+    """Whether a plain `pytest` runs a test of tests/spark: one that is marked `promise`, or one of the marker's ids."""
+    marker = item.get_closest_marker("promise")
+    if marker is None:
+        return False
+    return not marker.args or any(item.name.endswith(f"[{name}]") for name in marker.args)
 
 
 @pytest.fixture

@@ -27,14 +27,14 @@ JOINED = "SELECT o.id, o.status, k.at FROM {orders} AS o JOIN {known!r} AS k ON 
 COUNTED = "SELECT window(at, '1 hour').start AS hour, count(*) AS orders FROM {orders} GROUP BY window(at, '1 hour')"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "appended": (PLAIN, {"mode": "append", "partition_by": ["days(at)"]}),
-    "as_told": (PLAIN, {"mode": "append", "properties": {"format-version": "3", "purpose": "a trial"}}),
     "kept": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at", "delete_when": "status = 'gone'"}),
+}
+LONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "as_told": (PLAIN, {"mode": "append", "properties": {"format-version": "3", "purpose": "a trial"}}),
     "kept_by_arrival": (PLAIN, {"mode": "upsert", "keys": ["id"]}),
     "joined": (JOINED, {"mode": "append"}),
     "history": (PLAIN, {"mode": "scd2", "keys": ["id"], "sequence_by": "at"}),
     "counted": (COUNTED, {"mode": "append"}),
-}
-LONG: dict[str, tuple[str, dict[str, Any]]] = {
     "emptied": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at"}),
     "joined_kept": (JOINED, {"mode": "upsert", "keys": ["id"]}),
     "counted_kept": (COUNTED, {"mode": "upsert", "keys": ["hour"]}),

@@ -18,6 +18,7 @@ from docs.readme import README, fenced
 from lakesql import __version__
 
 ROOT = README.parent
+PYTEST = ".venv/bin/pytest -n auto --dist loadfile"
 PROJECT = ("models", "streams", "macros", "profiles.yml", "pyproject.toml")
 
 
@@ -80,7 +81,7 @@ def test_set_up_is_two_lines() -> None:
     assert [len(block.strip().splitlines()) for block in fenced("bash")] == [1, 1]
     first, second = commands()
     assert first[:2] == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[spark,java]'"]
-    assert second == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[test]'", ".venv/bin/pytest"]
+    assert second == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[test]'", PYTEST]
 
 
 def test_the_extras_that_it_installs_exist() -> None:

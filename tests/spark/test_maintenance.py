@@ -193,6 +193,7 @@ def test_files_of_another_table_in_the_same_folder_are_no_orphans(project: Proje
     assert rows(project, "a") == appended(range(1))
 
 
+@pytest.mark.promise
 def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project: Project) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}
@@ -370,6 +371,7 @@ def test_a_procedure_is_due_by_its_time_though_no_snapshot_is_kept_for_so_long(p
     assert not keep(project, "b") and project.iceberg("b").metadata_location == before, "it is kept once"
 
 
+@pytest.mark.promise("maintain")
 @pytest.mark.parametrize("step", ["maintain", "maintained"])
 def test_the_next_run_finishes_what_a_killed_one_has_begun(project: Project, step: str) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)

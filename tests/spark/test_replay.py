@@ -15,6 +15,8 @@ from lakesql.errors import TransientError
 from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected, Retrying
 from tests.spark.project import Lake, Project, Row
 
+pytestmark = pytest.mark.promise
+
 STATELESS = ("append_all", "upsert_all")
 STATEFUL = ("append_stateful", "upsert_stateful")
 MODELS = (*STATELESS, *STATEFUL)

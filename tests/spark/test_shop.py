@@ -16,6 +16,8 @@ from lakesql.events import BatchCommitted, BatchEmpty
 from tests.shop import oracle
 from tests.spark.project import Lake, Project, Ran, sorted_rows
 
+pytestmark = pytest.mark.promise
+
 REPOSITORY = Path(__file__).parents[2]
 REASONS = {
     oracle.UNREADABLE: "unparsable",

@@ -108,6 +108,7 @@ def test_without_a_sequence_the_source_position_decides(project: Project) -> Non
     assert {row["k"]: row["v"] for row in project.rows("m")} == {1: "last", 2: "partition 1", 3: "c"}
 
 
+@pytest.mark.promise
 def test_delete_when_deletes_a_key_unless_the_stored_row_is_newer(project: Project) -> None:
     columns = {"id": "int", "seq": "int", "op": "string"}
     batches = [
@@ -380,6 +381,7 @@ def test_string_keys_that_are_not_utf8_stay_distinct(project: Project) -> None:
     assert found == [{"h": h, "v": 2} for h in ("61", "61FF", "FE", "FF")]
 
 
+@pytest.mark.promise
 def test_a_batch_reads_one_version_of_a_joined_table(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch's keys and its rows are of one version of it, or a key that was not looked for stands twice."""
     project.stream("arrived", {"customer": "int"})
@@ -472,6 +474,7 @@ def test_a_compaction_during_a_merge_has_it_run_again(project: Project, monkeypa
     assert project.rows("m", "id") == [{"id": 0, "v": 1}, {"id": 1, "v": 0}]
 
 
+@pytest.mark.promise
 def test_a_foreign_commit_of_a_key_of_the_batch_makes_no_duplicate(project: Project) -> None:
     """A MERGE that only inserts looks like an append, which Iceberg would replay on top of the foreign row."""
     project.stream("s", {"id": "int", "v": "string"}, max_per_batch=1)
