@@ -59,7 +59,7 @@ def _glob(binding: StreamBinding, path: str) -> str:
 
 
 def is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:
-    """Whether a file was listed for one of the paths, and none of them means it: it is in the lists, and was not read."""
+    """Whether a file was listed for one of the paths, and is meant by none: it is in the lists, but was not read."""
     path = unquote(without_scheme(uri))
     is_listed = any(path.startswith(f"{named_folder(without_scheme(each.path))}/") for each in listings)
     return is_listed and not any(each.means(path) for each in listings)
