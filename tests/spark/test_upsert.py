@@ -368,17 +368,23 @@ def test_keys_are_found_whatever_their_case(project: Project) -> None:
     assert project.rows("m") == [{"Id": 1, "Seq": 2, "v": 2}]
 
 
-def test_string_keys_that_are_not_utf8_stay_distinct(project: Project) -> None:
-    """Bytes that are no UTF-8 in a string column: Python would see the same character for all of them."""
-    project.stream("s", {"h": "string", "v": "int"}, max_per_batch=1)
+@pytest.mark.parametrize("invalid_text", ["replace", "dead_letter"])
+def test_keys_that_are_not_utf8_are_counted_or_dead_letters(project: Project, invalid_text: str) -> None:
+    """Replaced, two of them may become one key: which of their rows is there is known by the count alone."""
+    project.stream("s", {"h": "string", "v": "int"}, max_per_batch=1, invalid_text=invalid_text)
     project.model("m", "SELECT CAST(unhex(h) AS string) AS k, v FROM {s}", mode="upsert", keys="k")
     for v in (1, 2):
         project.record("s", [{"h": h, "v": v} for h in ("FF", "FE", "61FF", "61")])
 
-    project.run().check()
+    ended = project.run().check().finished("m")
 
     found = project.sql(f"SELECT hex(k) AS h, v FROM {project.table('m')} ORDER BY h")
-    assert found == [{"h": h, "v": 2} for h in ("61", "61FF", "FE", "FF")]
+    if invalid_text == "replace":
+        assert found == [{"h": h, "v": 2} for h in ("61", "61EFBFBD", "EFBFBD")]
+        assert (ended.replaced_keys, ended.rejected) == (6, 0)
+    else:
+        assert found == [{"h": "61", "v": 2}]
+        assert (ended.replaced_keys, ended.rejected) == (0, 6)
 
 
 @pytest.mark.promise
@@ -532,7 +538,7 @@ def test_a_small_batch_is_one_file_whatever_the_size_of_the_table(
     project: Project, monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
     given = snapshots.distribution
-    monkeypatch.setattr(snapshots, "distribution", lambda *asked: {**given(*asked), **SPREAD})
+    monkeypatch.setattr(snapshots, "distribution", lambda *asked, **how: {**given(*asked, **how), **SPREAD})
     if size == "many rows":
         monkeypatch.setattr("lakesql.engine.batch.prepare.JOINED_ROWS", 0)
     batches = [
@@ -556,8 +562,8 @@ def test_rows_that_come_in_one_task_are_written_by_it(project: Project, monkeypa
     given, modes = snapshots.distribution, dict[str, set[str | None]]()
     running = ""
 
-    def distribution(*asked: Any) -> dict[str, str]:
-        found = given(*asked)
+    def distribution(*asked: Any, **how: Any) -> dict[str, str]:
+        found = given(*asked, **how)
         modes.setdefault(running, set()).add(found.get("spark.sql.iceberg.distribution-mode"))
         return {**found, **SPREAD}
 
