@@ -526,6 +526,12 @@ CONDITIONS: dict[str, Condition] = {
         "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
         "Read a stream in FROM: `FROM {{ stream('…') }}`.",
     ),
+    "no-usable-record": Condition(
+        "Each record that a model has read in a run is a dead letter, and its table has no row: the model and what it "
+        "reads do not fit, whatever `max_dead_letter_ratio` says of a few.",
+        "`lakesql show MODEL --dead-letters` says what is wrong with each. Correct the stream or the model, and read "
+        "them again: `lakesql replay MODEL`, or of a change feed `lakesql rebuild MODEL`.",
+    ),
     "not-a-catalog": Condition(
         "Something answers at the catalog's `uri`, and it is no Iceberg REST catalog: a web page, for instance.",
         "Correct `uri` of the target's `catalog`: the address before the catalog's `/v1/config`.",

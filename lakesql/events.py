@@ -204,7 +204,8 @@ class BatchEmpty:
     `late` ones have been dropped by a watermark, and `ignored` are messages and tombstones of a change feed.
     `violations` count the rows that fail an expectation, by its name. `furthest` is the event that has moved a
     watermark furthest, if there is one. `replaced` are the values with bytes that are no UTF-8, `replaced_keys` those
-    of keys.
+    of keys. `unusable` says what is wrong with the first of its records where all of them are dead letters, and the
+    table has no row.
     """
 
     model: str
@@ -218,6 +219,7 @@ class BatchEmpty:
     furthest: str = ""
     replaced: int = 0
     replaced_keys: int = 0
+    unusable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ class ModelTally:
     streams that had nothing to read; `has_nothing` if that goes for all of them. `maintenance` is by the names of the
     tasks that have run. `violations` count the rows that failed an expectation, by its name. `known` is what its
     commits say of its table, `judged` how well that is. `furthest` is the event that has moved a watermark furthest.
+    `unusable` says what is wrong with the first of its records where each one is a dead letter, and the table is empty.
     """
 
     name: str
@@ -95,6 +96,7 @@ class ModelTally:
     violations: tuple[tuple[str, int], ...] = ()
     replaced: int = 0
     replaced_keys: int = 0
+    unusable: str = ""
     finished: ModelFinished | None = None
 
     @property
@@ -206,6 +208,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 replaced=model.replaced + event.replaced,
                 replaced_keys=model.replaced_keys + event.replaced_keys,
                 known=count_commit(model.known, event),
+                unusable="",
             )
         case BatchSkipped():
             skipped = model.skipped_batches + 1
@@ -225,6 +228,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 replaced=model.replaced + event.replaced,
                 replaced_keys=model.replaced_keys + event.replaced_keys,
                 known=count_batch(model.known, event.at_ms, late=event.late),
+                unusable=model.unusable or event.unusable,
             )
         case RecordsRejected():
             return replace(

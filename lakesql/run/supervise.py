@@ -332,6 +332,8 @@ class Supervisor:
                 self._finish(run, "skipped", because=ending)
             elif self.fail_if_empty and run.tally.has_nothing and is_up_to_date(run.tally.finish("success", 0, 0)):
                 self._finish(run, "error", tuple(Problem("stream-empty", text) for text in run.tally.warnings))
+            elif run.tally.unusable:
+                self._finish(run, "error", (_unusable(run.tally),))
             else:
                 self._finish(run, "success")
             return
@@ -413,3 +415,15 @@ class Supervisor:
         with run.lock:
             run.tally = count_model_event(run.tally, event)
         self.emit(event)
+
+
+def _unusable(tally: ModelTally) -> Problem:
+    """What is wrong with a model of which each record is a dead letter."""
+    return Problem(
+        "no-usable-record",
+        f"Each record that model '{tally.name}' has read is a dead letter ({tally.records:,} were read), and its table "
+        "has no row.",
+        f"The first of them: {tally.unusable}",
+        fix=f"See what is in them (`lakesql show {tally.name} --dead-letters`), correct the stream or the model, and "
+        f"read them again: `lakesql replay {tally.name}`, or of a change feed `lakesql rebuild {tally.name}`.",
+    )

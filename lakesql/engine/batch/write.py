@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.counters import ReplacedText
+from lakesql.engine.batch.counters import Counts, ReplacedText
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
@@ -129,6 +129,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
                 furthest=arrivals.furthest,
                 replaced=replaced.values,
                 replaced_keys=replaced.in_keys,
+                unusable=_unusable(sink, table, counts, letters),
             )
         )
         return None
@@ -192,6 +193,18 @@ def _stage(sink: Sink, session: SparkSession, begun: Begun, write: PreparedWrite
         discard(staged)
         return None
     return staged
+
+
+def _unusable(sink: Sink, table: snapshots.JavaTable, counts: Counts, letters: DeadLetters) -> str:
+    """What is wrong with the first record of a batch whose records are all dead letters, if the table has no row; ''
+    elsewhere."""
+    is_of_letters = sink.select.query.stateful or sink.letters is not None
+    if is_of_letters or not letters or counts.rejected < counts.records - counts.ignored:
+        return ""
+    if not snapshots.is_empty(table):
+        return ""
+    first = union_letters(letters).select("reason", "detail").head()
+    return f"{first['reason']}, {first['detail']}" if first else ""
 
 
 def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters, entry: Entry) -> int:
