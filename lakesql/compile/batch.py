@@ -34,6 +34,7 @@ from lakesql.compile.mirror import (
     truncates,
 )
 from lakesql.compile.moves import cut_moves, moved_on, remember_moves, told_apart
+from lakesql.compile.places import not_replaced, placed_behind
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
@@ -268,11 +269,23 @@ Step = (
 
 def newest_view(select: Select) -> MakeView:
     """The view of the newest changes of a feed that is mirrored. Its rows are made once."""
-    keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
+    keys, sequence = tuple(select.feed_keys.values()), select.order
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
     newest = newest_changes(keys, sequence, select.has_moves, _latest(select), tuple(select.kept))
     return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
+
+
+def placed_view(select: Select) -> MakeView | None:
+    """The view of the changes where a snapshot has read some of the rows; None where the place in the log is nothing to
+    the order."""
+    if not select.orders_reads:
+        return None
+    keys, when = tuple(select.feed_keys.values()), "each batch of changes and a snapshot's rows"
+    if not select.writing.is_history:
+        return MakeView(f"{when}: without what these replace", CHANGES_VIEW, not_replaced(keys))
+    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
+    return MakeView(f"{when}: these behind what they follow", CHANGES_VIEW, placed_behind(keys, fields))
 
 
 def told_apart_view(select: Select) -> MakeView | None:
@@ -282,7 +295,7 @@ def told_apart_view(select: Select) -> MakeView | None:
     keys = tuple(select.feed_keys.values())
     (stream,) = select.streams.values()
     fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
-    query = told_apart(keys, fields, len(stream.columns) == len(keys), "_change.position" in select.sequence.values())
+    query = told_apart(keys, fields, len(stream.columns) == len(keys), "_change.position" in select.order)
     return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
 
 
@@ -306,7 +319,7 @@ def moved_on_view(select: Select) -> MakeView | None:
 
 def newest_known_view(select: Select) -> MakeView | None:
     """The same view where changes of the batch have left out values; None where the model keeps none."""
-    keys, sequence, kept = tuple(select.feed_keys.values()), tuple(select.sequence.values()), tuple(select.kept)
+    keys, sequence, kept = tuple(select.feed_keys.values()), select.order, tuple(select.kept)
     when = f"{UNSENT_WHEN}: the newest change of each key, with what earlier ones have sent"
     return MakeView(when, NEWEST_VIEW, newest_known(keys, sequence, kept, _latest(select))) if kept else None
 
@@ -377,7 +390,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 ),
             )
         case Cdc(keys=keys):
-            sequence, empties = select.sequence, select.has_sequenced_truncates
+            sequence, empties, is_placed = select.sequence, select.has_sequenced_truncates, select.is_placed
             merged = Upsert(keys=keys, sequence_by=tuple(sequence), delete_when=DELETE)
             position = next(iter(sequence)) if empties else ""
             of_truncates = truncates(keys) if empties else ""
@@ -404,12 +417,12 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 Write(
                     COMMIT,
                     Bounded(
-                        merge_parts(table, merged, landing, bool(sequence), empties, marks),
+                        merge_parts(table, merged, landing, bool(sequence), empties, marks, is_placed),
                         ("deleted", "target") if sequence else ("target",),
                     ),
                     truncating=not_in_feed(position, marks),
                     new=Bounded(
-                        insert_parts(table, merged, landing, bool(sequence), empties, marks),
+                        insert_parts(table, merged, landing, bool(sequence), empties, marks, is_placed),
                         ("deleted",) if sequence else (),
                     ),
                 ),
@@ -420,7 +433,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 batch = mirrored_rows({**select.feed_keys, **sequence}, {}, columns)
             else:
                 batch = newest_rows(Upsert(keys=(*keys, *sequence)), select.writing.is_positioned)
-            history = History(table, config, tuple(sequence), columns or ())
+            history = History(table, config, tuple(sequence), columns or (), select.is_placed)
             return (
                 *rows,
                 MakeView("each batch: its changes, and what the SELECT makes of them", BATCH_VIEW, batch),

@@ -42,6 +42,7 @@ def render_header(select: Select) -> str:
         "expectations": "; ".join(show_checks(select.checks)),
         "late records": _late(select),
         "equal changes": _equal(select),
+        "several topics": _between_topics(select),
         "tombstones": _tombstones(select),
         "deletes": _deletes(select),
         "deleted keys": _deleted(select),
@@ -209,6 +210,17 @@ def _equal(select: Select) -> str:
     if select.streams[stream].envelope == "dms":  # whose loads have no position
         return taken
     return f"{taken}; '{CHANGE}.position' at the end of sequence_by tells them apart"
+
+
+def _between_topics(select: Select) -> str:
+    """What orders the changes of one row that stand in several topics."""
+    if not select.order or select.sequence:
+        return ""
+    return (
+        f"a row that moves between them is right if one batch has its changes, which are ordered by {CHANGE}.position, "
+        f"then {CHANGE}.ts; of those in several batches the one that is read last is taken. '{CHANGE}.position' in "
+        "sequence_by, and in the SELECT, makes it right in every batch"
+    )
 
 
 def _tombstones(select: Select) -> str:

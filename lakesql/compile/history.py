@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lakesql.compile.places import BEFORE, READS, behind, is_read, is_unplaced, own_place, place_before
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.config import Scd2
 from lakesql.model.table_name import TableName
@@ -43,7 +45,7 @@ SELECT * FROM (
             row_number() OVER newest AS {rank},
             max({valid_to}) OVER same AS {ended},
             max({origin} = 1 OR {origin} = 2 AND {delete}) OVER same AS {ends}
-          FROM (
+          FROM ({open}
             SELECT
               {columns}, {batch_delete} AS {delete},
               0 AS {origin}, CAST(NULL AS timestamp) AS {deleted_at}, NULL AS {valid_to}
@@ -61,7 +63,7 @@ _REMEMBERED = """
             WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {remembered_match})
               AND """
 
-_IN_ORDER = """
+_IN_ORDER = """{close}
           )
           WINDOW
             same AS (PARTITION BY {keys}, {sequence}),
@@ -83,6 +85,31 @@ _IN_ORDER = """
   WINDOW in_order AS (PARTITION BY {keys} ORDER BY {sequence}, {end})
 )
 WHERE {end} = 0"""
+
+_OPEN = """
+            SELECT {placed_columns}, {delete}, {origin}, {deleted_at}, {valid_to}
+            FROM (
+              SELECT *,
+                max(CASE WHEN {origin} > 0 THEN {place_before} END) OVER (PARTITION BY {keys}) AS {before},
+                collect_set(CASE WHEN {origin} > 0 AND {is_read} THEN {own} END) OVER (PARTITION BY {keys}) AS {reads}
+              FROM ("""
+
+_CLOSE = """
+              )
+            )
+            WHERE {origin} > 0
+              OR NOT {is_read}
+              OR CASE
+                WHEN {is_unplaced} THEN {before} IS NULL
+                ELSE NOT array_contains({reads}, {own})
+              END"""
+
+_PLACED = """\
+CASE
+              WHEN {origin} > 0 OR {before} IS NULL OR NOT {is_read} OR {is_unplaced} THEN {place}
+              WHEN {before} <= {own} THEN {behind}
+              ELSE {own}
+            END AS {place}"""
 
 _REMEMBER = """\
 INSERT INTO {tombstones} ({columns}, {delete}, {deleted_at})
@@ -117,6 +144,7 @@ class History:
     config: Scd2
     sequence: tuple[str, ...]
     columns: tuple[str, ...]
+    is_placed: bool = False
 
     @property
     def is_forgotten(self) -> str:
@@ -156,7 +184,27 @@ class History:
             "until": UNTIL,
             "version": VERSION,
         }
+        words |= self._placing(words) if self.is_placed else {"open": "", "close": ""}
         return _CHANGES.format(**words), _REMEMBERED.format(**words), _IN_ORDER.format(**words)
+
+    def _placing(self, words: Mapping[str, str]) -> Mapping[str, str]:
+        """What puts the rows that a snapshot has read behind the changes that are there."""
+        (column,) = self.sequence
+        place = identifier(column)
+        placing = {
+            **words,
+            "before": BEFORE,
+            "reads": READS,
+            "place": place,
+            "place_before": place_before(place),
+            "is_read": is_read(place),
+            "is_unplaced": is_unplaced(place),
+            "own": own_place(place),
+            "behind": behind(place, BEFORE),
+        }
+        placed = _PLACED.format(**placing)
+        columns = ", ".join(placed if name == column else identifier(name) for name in self.columns)
+        return {"open": _OPEN.format(**placing, placed_columns=columns), "close": _CLOSE.format(**placing)}
 
     def _at_end(self, column: str) -> str:
         """A column of a change, or of the end of a version: that is where it ended, and has no other sequence unless it

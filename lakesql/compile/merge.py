@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lakesql.compile.places import is_not_older, is_unplaced, own_place
 from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal, table_name
 from lakesql.model.config import Upsert
 from lakesql.model.table_name import TableName
@@ -104,11 +105,11 @@ _NOT_OUTDATED = """\
     SELECT 1
     FROM {tombstones} AS deleted
     WHERE {match}
-      AND {deleted_sequence} > {sequence}
+      AND {is_outdated}
       AND """
 
 _NOT_EMPTIED = """
-    AND {open}NOT coalesce({sequence} < (
+    AND {open}NOT coalesce({is_placed}{sequence} < (
       SELECT max({deleted_sequence})
       FROM {tombstones} AS deleted
       WHERE {no_key}
@@ -282,6 +283,7 @@ def merge_parts(
     remembers: bool = False,
     empties: bool = False,
     marks: bool = False,
+    is_placed: bool = False,
 ) -> tuple[str, ...]:
     """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the batch's keys come.
 
@@ -289,14 +291,15 @@ def merge_parts(
     keys of the batch: of the target, and before it, where the MERGE `remembers` what was deleted, of its tombstones.
     They must hold for every key of it, or an update becomes a second row. A row that is older than the tombstone of its
     key is left out, and where a truncate `empties` the table, one that is older than that. With `marks`, rows of the
-    batch may only mark the stored ones (`_lakesql_only_marks`).
+    batch may only mark the stored ones (`_lakesql_only_marks`). `is_placed`: the sequence is a place in a database's
+    log, by which a row that a snapshot has read is compared in a way of its own.
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
-    first, *rest = _source_parts(table, config, remembers, empties, marks)
+    first, *rest = _source_parts(table, config, remembers, empties, marks, is_placed)
     on = _ON.format(match=_match("target", config, "\n  "))
-    clauses = "\n" + "\n".join(_clauses(config, columns, marks))
+    clauses = "\n" + "\n".join(_clauses(config, columns, marks, is_placed))
     *before, last = (_MERGE.format(table=table_name(table), source=first), *rest)
     return *before, last + on, clauses
 
@@ -308,9 +311,10 @@ def insert_parts(
     remembers: bool = False,
     empties: bool = False,
     marks: bool = False,
+    is_placed: bool = False,
 ) -> tuple[str, ...]:
     """What the MERGE of `merge_parts` does to a table without a row of these keys: the INSERT of those not deleted."""
-    first, *rest = _source_parts(table, config, remembers, empties, marks)
+    first, *rest = _source_parts(table, config, remembers, empties, marks, is_placed)
     landing = "*"
     if columns is not None:
         new = _new_values(config, columns)
@@ -325,16 +329,24 @@ def _named(value: str, column: str) -> str:
     return value if value == column_of("source", column) else f"{value} AS {identifier(column)}"
 
 
-def _source_parts(table: TableName, config: Upsert, remembers: bool, empties: bool, marks: bool) -> tuple[str, ...]:
+def _source_parts(
+    table: TableName, config: Upsert, remembers: bool, empties: bool, marks: bool, is_placed: bool
+) -> tuple[str, ...]:
     """The rows of the batch that no tombstone outdates, cut where the bounds of their keys come."""
     if not remembers:
         return (BATCH_VIEW,)
+    sequence, deleted_sequence = _sequence_of("source", config), _sequence_of("deleted", config)
+    is_outdated = f"{deleted_sequence} > {sequence}"
+    if is_placed:
+        is_outdated = f"NOT {_indented(is_not_older(config.sequence_by[0], 'deleted'), 2)}"
     of_tombstones = {
         "batch": BATCH_VIEW,
         "tombstones": table_name(table.tombstones),
         "match": _match("deleted", config, "\n      "),
-        "deleted_sequence": _sequence_of("deleted", config),
-        "sequence": _sequence_of("source", config),
+        "deleted_sequence": deleted_sequence,
+        "sequence": own_place(sequence) if is_placed else sequence,
+        "is_placed": f"NOT {is_unplaced(sequence)} AND " if is_placed else "",
+        "is_outdated": is_outdated,
         "no_key": f"{column_of('deleted', config.keys[0])} IS NULL",
         "open": "(" if marks else "",
         "or_marked": f" OR {column_of('source', MARKED_AT)} IS NOT NULL)" if marks else "",
@@ -372,8 +384,8 @@ def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
     return [column for column in columns if is_updated(config, column)]
 
 
-def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool) -> list[str]:
-    newer = _newer(config)
+def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool, is_placed: bool) -> list[str]:
+    newer = f" AND {is_not_older(config.sequence_by[0], 'target')}" if is_placed else _newer(config)
     deleted = column_of("source", DELETE)
     clauses = []
     if config.delete_when:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lakesql.compile.places import is_unplaced, own_place
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
 from lakesql.model.table_name import TableName
 from lakesql.names import (
@@ -174,10 +175,17 @@ CASE
         WHEN emptied.{position}.source = changed.{position}.source
           AND emptied.{position}.partition = changed.{position}.partition
         THEN emptied.{position}.offset > changed.{position}.offset
-        ELSE emptied.{change}.position >= changed.{change}.position
+        ELSE {is_emptied}
       END"""
 
-_LATER_BY_POSITION = "emptied.{change}.position >= changed.{change}.position"
+_LATER_BY_POSITION = """\
+CASE
+        WHEN {is_unplaced}
+          AND emptied.{position}.source = changed.{position}.source
+          AND emptied.{position}.partition = changed.{position}.partition
+        THEN emptied.{position}.offset > changed.{position}.offset
+        ELSE {is_emptied}
+      END"""
 
 _CURRENT = """\
 SELECT *
@@ -367,7 +375,15 @@ def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, mar
     text = (_MARKED if marks else _CHANGED) + newest_only + (f"\n  AND NOT {before}" if has_truncate else "")
     if marks and has_truncate:
         text += _MARKED_BY_TRUNCATE.replace("{last}", _LAST_TRUNCATE).replace("{newest_only}", newest_only) + before
-    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION, mark=MARK)
+    place = f"changed.{CHANGE}.position"
+    return text.format(
+        change=CHANGE,
+        newest=NEWEST_VIEW,
+        position=POSITION,
+        mark=MARK,
+        is_emptied=f"emptied.{CHANGE}.position >= {own_place(place)}",
+        is_unplaced=is_unplaced(place),
+    )
 
 
 def current_rows(latest: Sequence[str] = (), kept: Sequence[str] = (), with_deleted: bool = True) -> str:
@@ -441,7 +457,7 @@ def not_in_feed(position_column: str, marks: bool = False) -> str:
     Where the mirror `marks` what is deleted, the clause marks the rows that are not marked.
     """
     column = column_of("target", position_column)
-    older = f" AND ({column} IS NULL OR {column} <= {POSITION_PLACE})" if position_column else ""
+    older = f" AND ({column} IS NULL OR {own_place(column)} <= {POSITION_PLACE})" if position_column else ""
     if marks:
         sets = {MARKED_AT: TIME_PLACE, **({position_column: POSITION_PLACE} if position_column else {})}
         return _NOT_IN_FEED_MARKED.format(

@@ -87,7 +87,7 @@ class Select:
     @property
     def change_fields(self) -> frozenset[str]:
         """The fields of `_change` that the SELECT, or the mode, uses."""
-        needed = {"op", "position", "tx", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
+        needed = {"op", "position", "tx", *(each.removeprefix(_CHANGE) for each in self.order)}
         needed |= {"ts"} if self.writing.marks_deletes else set()
         return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.writing.is_mirror else frozenset())
 
@@ -170,9 +170,30 @@ class Select:
         return "moves" in self.writing.memories
 
     @property
+    def is_placed(self) -> bool:
+        """Whether the changes of a mirrored feed are ordered by their places in the database's log alone."""
+        return tuple(self.sequence.values()) == (f"{_CHANGE}position",)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """What orders the changes of a row in a batch before their arrival: columns of the feed, fields of `_change`.
+
+        Where the mode leaves it to arrival, there is none between topics: what is known of a change orders them.
+        """
+        is_of_several = self.writing.is_mirror and any(stream.reads_several for stream in self.streams.values())
+        if self.sequence or not is_of_several:
+            return tuple(self.sequence.values())
+        return f"{_CHANGE}position", f"{_CHANGE}ts"
+
+    @property
+    def orders_reads(self) -> bool:
+        """Whether what a snapshot has read of a row has a place of its own in the order of a batch."""
+        return self.order[:1] == (f"{_CHANGE}position",)
+
+    @property
     def has_sequenced_truncates(self) -> bool:
         """Whether a truncate has a place in the sequence of the changes, as other changes have."""
-        return tuple(self.sequence.values()) == (f"{_CHANGE}position",)
+        return self.is_placed
 
     @property
     def drops_late(self) -> bool:

@@ -25,6 +25,7 @@ from lakesql.compile.batch import (
     moved_on_view,
     newest_known_view,
     newest_view,
+    placed_view,
     told_apart_view,
 )
 from lakesql.compile.header import render_header
@@ -56,7 +57,7 @@ def compiled_text(select: Select) -> str:
     feed: tuple[MakeView, ...] = ()
     if is_mirror:
         cut = cut_view(select) if select.has_moves else None
-        rarely = (cut, told_apart_view(select), newest_known_view(select), moved_on_view(select))
+        rarely = (placed_view(select), cut, told_apart_view(select), newest_known_view(select), moved_on_view(select))
         newest = (newest_view(select), *filter(None, rarely))
         feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
     for step in (*feed, *batch_steps(select, select.columns)):

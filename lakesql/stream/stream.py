@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
+from typing import Literal, assert_never
 
 from lakesql.decode import Node, decode, node_of, option, read_entries, read_positive
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
@@ -319,6 +319,19 @@ class Stream:
     invalid_text: Literal["replace", "dead_letter"] = "replace"
     nanoseconds: Literal["cut", "dead_letter"] = "cut"
     ignore_corrupt: Literal["refuse", "dead_letter"] = "refuse"
+
+    @property
+    def reads_several(self) -> bool:
+        """Whether it reads several topics, or may."""
+        match self.origin:
+            case Topics(names=names):
+                return len(names) > 1
+            case TopicPattern():
+                return True
+            case FilePath() | Generated():
+                return False
+            case _:
+                assert_never(self.origin)
 
     @property
     def column_names(self) -> tuple[str, ...]:

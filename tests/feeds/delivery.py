@@ -208,9 +208,11 @@ def send_broken(log: Log, change: Change, clock: float, chance: random.Random, s
 
 
 def send_anyhow(log: Log, change: Change) -> Iterator[Sent]:
-    """A change when it happened, or long after it, once or twice."""
+    """A change when it happened, or long after it, once or twice. A row that a snapshot has read is sent then, and what
+    it has seen before it."""
     chance = random.Random(f"anyhow {change.seed} {change.time} {change.order}")
-    for number, clock in enumerate(random_clocks(chance, change.time)):
+    clocks = [change.time] if change.is_read else random_clocks(chance, change.time)
+    for number, clock in enumerate(min(clock, change.until - 0.5) for clock in clocks):
         yield from send_change(log, change, clock, sends_all=True, again=number > 0)
         yield from send_broken(log, change, clock, chance, sequenced=True)
 

@@ -105,17 +105,29 @@ def versions(feeds: Feeds) -> Iterator[Row]:
 
 
 def changed_versions(feeds: Feeds) -> Iterator[Row]:
-    """A version for each change of a value of the source; one after which the row does not pass the WHERE ends it."""
+    """A version for each change of a value of the source; one after which the row does not pass the WHERE ends it.
+
+    What a snapshot has read is behind the changes that have arrived before it.
+    """
     found: dict[Any, dict[Any, Row | None]] = {}
+    newest: dict[Any, list[int]] = {}
     for record in good(feeds, "untruncated"):
         change = record.sent.what
         assert isinstance(change, Change)
         if change.key is None:
             continue
-        row, values, at = None, change.after, feeds.log.position(change)
+        key = change.seed, change.key
+        at, before = feeds.log.position(change), newest.get(key, [])
+        if change.unplaced and before:
+            continue
+        if change.is_read:
+            at = [*before, -1, *at]
+        else:
+            newest[key] = max(before, at)
+        row, values = None, change.after
         if values and values.passes:
             row = {"seed": change.seed, "x": change.key[0], "y": change.key[1], **values._asdict(), "at": at}
-        found.setdefault((change.seed, change.key), {})[tuple(at)] = row
+        found.setdefault(key, {})[tuple(at)] = row
     for by_place in found.values():
         yield from chain([(list(place), row) for place, row in sorted(by_place.items())], ("v",))
 

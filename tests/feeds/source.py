@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from typing import Any, Literal, NamedTuple
 
 from tests.spark.project import Fields
@@ -54,6 +55,9 @@ class Change:
 
     `is_unsent`: the update has not touched the large value. `other`: the row's key is changed, and this is its other
     one. `transaction` is the time at which that begins.
+
+    A row that a snapshot has read has the place of that in the log, `place`, where it is not its time, or none where it
+    is `unplaced`. A change that a snapshot has seen has arrived at the time `until` at which its row is read.
     """
 
     time: int
@@ -66,6 +70,14 @@ class Change:
     is_unsent: bool = False
     other: Key | None = None
     transaction: int = 0
+    place: int = 0
+    unplaced: bool = False
+    until: int = SPAN
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a snapshot has read the row."""
+        return self.op == "r"
 
     @property
     def is_entering(self) -> bool:
@@ -85,7 +97,8 @@ class Source:
         self.chance = random.Random(f"changes of {seed}")
         self.rows: dict[Key, Values] = {}
         self.changes: list[Change] = []
-        self._time = self._order = self._transaction = 0
+        self.truncates = truncates
+        self._time = self._order = self.transaction = 0
         self._step = 1
         emptied = iter([*truncates, SPAN])
         until = next(emptied)
@@ -95,7 +108,7 @@ class Source:
             while time > until:
                 self.rows.clear()
                 until = next(emptied)
-            self._time, self._order, self._transaction, self._step = time, 0, time, 1
+            self._time, self._order, self.transaction, self._step = time, 0, time, 1
             if time in large:
                 self._time, self._step = time + seed % GROUP, GROUP
                 change_keys(self)
@@ -132,7 +145,22 @@ class Source:
         other: Key | None = None,
     ) -> None:
         self._order += 1
-        change = Change(self._time, self._order, op, self.seed, key, before, after, unsent, other, self._transaction)
+        self._add(Change(self._time, self._order, op, self.seed, key, before, after, unsent, other, self.transaction))
+
+    def read_all(self, place: int = 0, unplaced: bool = False) -> None:
+        """Read all rows, when all that was changed until then has arrived."""
+        self.changes = [
+            replace_fields(change, until=self.transaction)
+            if change.key in self.rows and change.until == SPAN
+            else change
+            for change in self.changes
+        ]
+        for key, values in self.rows.items():
+            self._order += 1
+            read = Change(self._time, self._order, "r", self.seed, key, after=values, transaction=self.transaction)
+            self._add(replace_fields(read, place=place, unplaced=unplaced))
+
+    def _add(self, change: Change) -> None:
         self.changes.append(change)
         self._time += self._step
 
@@ -217,8 +245,25 @@ def change_keys(source: Source) -> None:
 
 def snapshot(source: Source) -> None:
     """The rows are read again."""
-    for key, values in source.rows.items():
-        source.log("r", key, None, values)
+    source.read_all()
+
+
+def snapshot_beside_a_transaction(source: Source) -> None:
+    """The rows are read again while a transaction is open: its changes, which are sent after them, are before the
+    snapshot in the log."""
+    source.read_all(place=source.transaction + APART - 2)
+    for key in source.chance.sample(KEYS, 3):
+        if key in source.rows and source.chance.random() < 0.3:
+            source.remove(key)
+        else:
+            source.put(key, source.values())
+
+
+def incremental_snapshot(source: Source) -> None:
+    """The rows are read beside the log, and have no place in it. A truncate is placed by the log: what was read before
+    it may be gone."""
+    if not source.truncates:
+        source.read_all(unplaced=True)
 
 
 def message(source: Source) -> None:
@@ -233,6 +278,8 @@ OPERATIONS: dict[Callable[[Source], None], int] = {
     replace: 2,
     move: 4,
     snapshot: 1,
+    snapshot_beside_a_transaction: 2,
+    incremental_snapshot: 2,
     message: 1,
 }
 """What a transaction may do, and how often it does."""
@@ -251,9 +298,11 @@ class Log:
 
     def position(self, change: Change) -> list[int]:
         """The place of a change, as it is compared with others."""
+        if change.unplaced:
+            return []
         if self.database == "mysql":
             return [*self._file(change), change.order - change.is_entering]
-        return [change.time, change.order] if self.has_orders else [change.time]
+        return [change.time, change.order] if self.has_orders and not change.is_read else [change.place or change.time]
 
     def partition(self, change: Change) -> int:
         """Where a change is sent to: all of a key to one partition, and a truncate anywhere."""
@@ -281,20 +330,29 @@ class Log:
 
     def place(self, change: Change) -> dict[str, Any]:
         """What an event says of its place."""
-        if self.database == "mysql":
+        if change.unplaced:
+            source: dict[str, Any] = {"file": "", "pos": 0, "row": 0} if self.database == "mysql" else {"lsn": None}
+        elif self.database == "mysql":
             file, place = self._file(change)
-            source: dict[str, Any] = {"file": f"binlog.{file}", "pos": place, "row": change.order - change.is_entering}
+            source = {"file": f"binlog.{file}", "pos": place, "row": change.order - change.is_entering}
         else:
-            source = {"lsn": change.time, "txId": str(change.transaction)}
+            source = {"lsn": change.place or change.time, "txId": str(change.transaction)}
         orders = {"id": f"tx{change.transaction}", "total_order": change.order}
         return {
-            "source": {**source, "snapshot": "true" if change.op == "r" else "false"},
-            "transaction": orders if self.has_orders else None,
+            "source": {**source, "snapshot": self._snapshot(change)},
+            "transaction": orders if self.has_orders and not change.is_read else None,
         }
+
+    def _snapshot(self, change: Change) -> str:
+        """Which snapshot has read the row of a change."""
+        if change.unplaced:
+            return "incremental"
+        return "true" if change.is_read else "false"
 
     def _file(self, change: Change) -> tuple[int, int]:
         """The files 5 to 14: the tenth comes after the ninth."""
-        return change.time * 10 // SPAN + 5, change.time % (SPAN // 10)
+        time = change.place or change.time
+        return time * 10 // SPAN + 5, time % (SPAN // 10)
 
 
 def tombstone(change: Change) -> Fields:

@@ -9,6 +9,7 @@ from lakesql.compile.merge import newest_rows
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.progress.progress import Progress
+from lakesql.engine.records.debezium import debezium_field
 from lakesql.names import RANK
 from tests.feeds.delivery import make_feeds
 from tests.feeds.suite import MODELS, Kill, Suite, random_kills
@@ -79,3 +80,10 @@ def test_without_the_reduction_it_finds_keys_that_stand_twice(
 ) -> None:
     monkeypatch.setattr(batch, "newest_rows", lambda *args: newest_rows(*args).replace(f"WHERE {RANK} = 1", ""))
     assert find_damaged(project, "last", "newest", seeds=range(5), batches=1) == {"last", "newest"}
+
+
+def test_without_the_places_of_snapshots_it_finds_former_rows(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakesql.engine.records.event.place_of", lambda event, _: debezium_field(event, "position"))
+    assert find_damaged(project, "placed", "sequenced", seeds=range(40), batches=2) >= {"placed", "sequenced"}

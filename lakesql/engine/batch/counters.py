@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakesql.compile.checks import Check, is_dead
+from lakesql.compile.places import is_read, is_unplaced
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.names import CHANGE, FAILED, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
@@ -29,11 +30,12 @@ class Counts:
     `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
-    empty its table, `bad_truncates` those of them that were rejected, `unsent` the changes that leave out values which
-    the table has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their
-    stream, and `ignored` those that are no changes: messages, and tombstones. `tombstones` have no value, and delete
-    the row of their key. Of the SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations`
-    are those that fail each, in their order.
+    empty its table, `bad_truncates` those of them that were rejected, `reads` the rows that a snapshot has read,
+    `unplaced` those of them that have no place in the log, `unsent` the changes that leave out values which the table
+    has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their stream, and
+    `ignored` those that are no changes: messages, and tombstones. `tombstones` have no value, and delete the row of
+    their key. Of the SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations` are those
+    that fail each, in their order.
     """
 
     records: int
@@ -43,6 +45,8 @@ class Counts:
     event_us: int | None
     truncates: int = 0
     bad_truncates: int = 0
+    reads: int = 0
+    unplaced: int = 0
     unsent: int = 0
     moves: int = 0
     reshaped: int = 0
@@ -95,6 +99,7 @@ class BatchCounters:
                 select.has_moves,
                 IGNORED in records.columns,
                 TOMBSTONE in records.columns,
+                select.orders_reads,
             ),
         )
 
@@ -137,6 +142,8 @@ class BatchCounters:
             event_us=max(times) if times else None,
             truncates=sum(row["truncates"] for row in seen),
             bad_truncates=sum(row["bad_truncates"] for row in seen),
+            reads=sum(row["reads"] for row in seen),
+            unplaced=sum(row["unplaced"] for row in seen),
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
@@ -180,19 +187,25 @@ def _sum_of(conditions: Sequence[Column]) -> Column:
 
 @cache
 def _record_counts(
-    event_time: str, is_mirror: bool, keeps: bool, has_moves: bool, is_feed: bool, deletes: bool
+    event_time: str, is_mirror: bool, keeps: bool, has_moves: bool, is_feed: bool, deletes: bool, orders_reads: bool
 ) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
     none = F.count(F.lit(None))
     is_truncate = F.col(f"{CHANGE}.op") == "t"
     unsent = count_of(~is_bad & (F.size(UNSENT) > 0)) if keeps else none
+    place = f"{CHANGE}.position"
+    reads, unplaced = (
+        count_of(~is_bad & F.expr(holds)) if orders_reads else none for holds in (is_read(place), is_unplaced(place))
+    )
     return (
         F.count("*").alias("records"),
         count_of(is_bad).alias("bad"),
         newest.alias("event_us"),
         (count_of(is_truncate) if is_mirror else none).alias("truncates"),
         (count_of(is_bad & is_truncate) if is_mirror else none).alias("bad_truncates"),
+        reads.alias("reads"),
+        unplaced.alias("unplaced"),
         unsent.alias("unsent"),
         (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
@@ -205,7 +218,18 @@ def _record_counts(
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
     none_of = count_of(F.lit(False))
-    names = ("bad", "truncates", "bad_truncates", "unsent", "moves", "reshaped", "ignored", "tombstones")
+    names = (
+        "bad",
+        "truncates",
+        "bad_truncates",
+        "reads",
+        "unplaced",
+        "unsent",
+        "moves",
+        "reshaped",
+        "ignored",
+        "tombstones",
+    )
     others = (none_of.alias(name) for name in names)
     return F.count("*").alias("records"), none.alias("event_us"), *others
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +16,7 @@ from lakesql.compile.batch import (
     moved_on_view,
     newest_known_view,
     newest_view,
+    placed_view,
     told_apart_view,
 )
 from lakesql.compile.select import Select
@@ -27,7 +27,6 @@ from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.spark.plan import replace_view
 from lakesql.errors import RunError
 from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION, RAW
-from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,11 @@ def open_feed(
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
     counts = counters.read()
+    is_mixed = 0 < counts.reads < counts.records or 0 < counts.unplaced < counts.reads
+    placed = placed_view(select) if is_mixed else None
+    if placed:
+        replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
+        newest = session.sql(newest_view(select).query).localCheckpoint()
     is_cut, is_recalled = False, select.has_moves and moves.recall(session, select, bool(counts.moves))
     if is_recalled and (told_apart := told_apart_view(select)):
         moved = with_moves(changes, contract_of(binding)).drop(RAW)
@@ -68,6 +72,8 @@ def open_feed(
         replace_view(cut, CUT_VIEW)
         moves.is_open = is_cut = not cut.isEmpty()
         replace_view(session.sql(told_apart.query).localCheckpoint(), told_apart.name)
+        if placed:
+            replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
         newest = session.sql(newest_view(select).query).localCheckpoint()
     if (counts.unsent or is_cut) and (known := newest_known_view(select)):
         newest = session.sql(known.query).localCheckpoint()
@@ -80,7 +86,7 @@ def open_feed(
     if counts.truncates:
         if not select.writing.takes_truncates:
             raise _refused(select)
-        if any(_reads_several(stream.origin) for stream in select.streams.values()):
+        if any(stream.reads_several for stream in select.streams.values()):
             raise _refused_of_one(select)
         if counts.bad_truncates:
             raise _refused_without_place(select)
@@ -88,18 +94,6 @@ def open_feed(
     for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
         _make(session, view)
     return Feed(truncate, is_cut)
-
-
-def _reads_several(origin: Origin) -> bool:
-    match origin:
-        case Topics(names=names):
-            return len(names) > 1
-        case TopicPattern():
-            return True
-        case FilePath() | Generated():
-            return False
-        case _:
-            assert_never(origin)
 
 
 def _read_truncate(newest: DataFrame, select: Select) -> Truncate:

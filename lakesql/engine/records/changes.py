@@ -21,6 +21,7 @@ from lakesql.engine.records.event import (
     NO_EVENT,
     VALUES,
     change_field,
+    is_document,
     is_ignored,
     op_of,
     read_event,
@@ -82,7 +83,11 @@ def parse_changes(
     if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
     found = _Found(is_not_plain)
-    change = [change_field(name, found.head).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
+    change = [
+        change_field(name, found.head, contract).alias(name)
+        for name in (*CHANGE_FIELDS, "before")
+        if name in keep_change
+    ]
     return judged.select(
         *(found.value(column.name).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
@@ -183,6 +188,8 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         return _Fault(F.when(holds, F.lit(reason)), F.when(holds, said))
 
     is_record = ~is_ignored(contract)
+    if contract.envelope == "debezium":
+        yield fault(is_record & is_document(), UNPARSABLE, _DOCUMENT)
     no_event = is_record & (F.col(EVENT).isNull() | op.isNull())
     yield fault(no_event, UNPARSABLE, f"not a change event: {NO_EVENT[contract.envelope]}")
     unknown = is_record & ~op.isin("c", "u", "r", "d", "t")
@@ -203,9 +210,9 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
     for name in contract.sequence:
         if name.startswith(f"{CHANGE}."):
-            value = change_field(name.split(".")[1], F.col(EVENT))
+            value = change_field(name.split(".")[1], F.col(EVENT), contract)
             is_missing = op.isin("c", "u", "r", "d", "t") & value.isNull()
-            yield fault(is_missing, SEQUENCE_MISSING, name)
+            yield fault(is_missing, SEQUENCE_MISSING, _without(name, contract))
             continue
         yield fault(op.isin("c", "u", "r", "d") & row[name].isNull(), SEQUENCE_MISSING, name)
         alone = f"{name}: the delete has the key alone, and nothing in the other columns. {SENT_BY}"
@@ -235,6 +242,21 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
             before, value = F.col(BEFORE)[column.name], F.col(BEFORE_VALUES)[column.name]
             former = misfits(before, value, column.type, hint(column, kinds))
             yield fault((op == "u") & former, UNPARSABLE, f"{column.name}: the row's former key is not a {kind}")
+
+
+_DOCUMENT = (
+    "an event of Debezium's connector for MongoDB, whose rows are documents as text, which are not read; let the "
+    "connector send them flat (ExtractNewDocumentState), and the stream say `envelope: debezium_flat`"
+)
+
+
+def _without(name: str, contract: Contract) -> Column | str:
+    """What is said of a change that lacks a field of `_change` which orders it: its connector may have none."""
+    if name != f"{CHANGE}.position" or contract.envelope == "dms":
+        return name
+    connector = F.coalesce(F.col(EVENT)["source"]["connector"], F.lit("which it does not name"))
+    said = "; its source block has none of lsn, file and pos, commit_lsn and scn: leave it out of `sequence_by`"
+    return F.concat(F.lit(f"{name}: the event of the connector "), connector, F.lit(f" says none{said}"))
 
 
 _PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")

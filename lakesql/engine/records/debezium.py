@@ -10,14 +10,17 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.compile.places import LATE_READ, READ_BY_SNAPSHOT
 from lakesql.engine.records.parse import from_json
 from lakesql.names import CORRUPT
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
 
+_SOURCE_TEXTS = ("connector", "file", "snapshot", "txId", "commit_lsn", "change_lsn", "commit_scn", "scn", "rs_id")
+_SOURCE_NUMBERS = ("lsn", "pos", "row", "ts_ms", "event_serial_no", "ssn")
 SOURCE = T.StructType(
     [
-        *(T.StructField(name, T.StringType()) for name in ("file", "snapshot", "txId")),
-        *(T.StructField(name, T.LongType()) for name in ("lsn", "pos", "row", "ts_ms")),
+        *(T.StructField(name, T.StringType()) for name in _SOURCE_TEXTS),
+        *(T.StructField(name, T.LongType()) for name in _SOURCE_NUMBERS),
     ]
 )
 TRANSACTION = T.StructType([T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())])
@@ -90,13 +93,59 @@ def debezium_field(event: Head, name: str) -> Column:
         case "ts":
             return F.timestamp_millis(F.coalesce(source["ts_ms"], event["ts_ms"]))
         case "position":
-            # Postgres: the log's position, then the order in the transaction. MySQL and MariaDB: the number of the
-            # log's file, the position and the row in it. As numbers: file 10 comes after file 9.
-            number = F.regexp_extract(source["file"], r"([0-9]+)$", 1).try_cast("bigint")
-            lsn = compact(source["lsn"], transaction["total_order"])
-            place = compact(number, source["pos"], source["row"])
-            return F.when(source["lsn"].isNotNull(), lsn).when(source["pos"].isNotNull(), place)
+            return _position(source, transaction)
         case "tx":
             return F.coalesce(source["txId"], transaction["id"])
         case _:
             return F.coalesce(source["snapshot"] != "false", F.lit(False))
+
+
+def is_read_by_snapshot(event: Head) -> Column:
+    """Whether the event is a row that a snapshot has read, and no change."""
+    is_said = (event["source"]["snapshot"] != "false") & event["op"].isin("c", "u")
+    return (event["op"] == "r") | F.coalesce(is_said, F.lit(False))
+
+
+def place_of(event: Head, is_late: bool) -> Column:
+    """The place of an event among the changes of its row, as `compile/places.py` compares it: NULL where a change has
+    none. Where it `is_late`, what it came after is not known, and a row that a snapshot has read replaces nothing."""
+    position = debezium_field(event, "position")
+    own = F.coalesce(position, F.array().cast("array<bigint>"))
+    return F.when(
+        is_read_by_snapshot(event),
+        F.concat(F.array(F.lit(LATE_READ if is_late else READ_BY_SNAPSHOT).cast("bigint")), own),
+    ).otherwise(position)
+
+
+def _position(source: Column, transaction: Column) -> Column:
+    """The place in the database's log, as numbers: file 10 comes after file 9.
+
+    Postgres: the log's position, then the order in the transaction. MySQL and MariaDB: the number of the log's file,
+    the position and the row in it. SQL Server and Db2: the place of the commit, that of the change, and the number of
+    the event. Oracle: the number of the commit (of a snapshot, its own), that of the change, and the place in the redo
+    log.
+    """
+    number = F.regexp_extract(source["file"], r"([0-9]+)$", 1).try_cast("bigint")
+    commit = F.regexp_extract(source["commit_scn"], r"^([0-9]+)", 1).try_cast("bigint")
+    scn = source["scn"].try_cast("bigint")
+    postgres = compact(source["lsn"], transaction["total_order"])
+    mysql = compact(number, source["pos"], source["row"])
+    sql_server = F.concat(
+        _numbers(source["commit_lsn"]), _numbers(source["change_lsn"]), compact(source["event_serial_no"])
+    )
+    oracle = F.concat(compact(commit, scn), _numbers(source["rs_id"]), compact(source["ssn"]))
+    return (
+        F.when(source["lsn"].isNotNull(), postgres)
+        .when(source["pos"].isNotNull() & F.coalesce(source["file"] != "", F.lit(True)), mysql)
+        .when(F.size(_numbers(source["commit_lsn"])) > 0, sql_server)
+        .when(scn.isNotNull(), oracle)
+    )
+
+
+def _numbers(place: Column) -> Column:
+    """The numbers of a place such as `00000027:00000ac0:0002`, in hexadecimal digits, or of one decimal number."""
+    parts = F.split(F.trim(place), "[:.]")
+    hexadecimal = F.transform(parts, lambda part: F.conv(part, 16, 10).try_cast("bigint"))
+    is_hexadecimal = place.rlike("^ *[0-9A-Fa-f]{1,15}([:.][0-9A-Fa-f]{1,15})+ *$")
+    decimal = place.try_cast("bigint")
+    return F.when(is_hexadecimal, hexadecimal).otherwise(compact(decimal))

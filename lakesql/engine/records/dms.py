@@ -64,7 +64,7 @@ def _native(found: Column, table: str) -> Column:
         op,
         F.when(op != "d", data),
         F.when(op == "d", data).otherwise(found["before-image"]),
-        F.struct(*(source[each.name].alias(each.name) for each in SOURCE.fields)).cast(SOURCE),
+        F.struct(*(source.get(each.name, F.lit(None)).alias(each.name) for each in SOURCE.fields)).cast(SOURCE),
         F.struct(metadata["transaction-id"].alias("id"), number.alias("total_order")).cast(TRANSACTION),
     )
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import has_nested, read_numbers, read_values, row_texts, shaped
-from lakesql.engine.records.debezium import Head, debezium_event, debezium_field
+from lakesql.engine.records.debezium import Head, debezium_event, debezium_field, place_of
 from lakesql.engine.records.debezium_flat import flat_event, flat_text
 from lakesql.engine.records.dms import dms_event
 from lakesql.engine.records.parse import Contract, from_json
@@ -102,9 +102,20 @@ def is_ignored(contract: Contract) -> Column:
     return F.col("value").isNull() | is_message if contract.envelope == "debezium" else is_message
 
 
-def change_field(name: str, event: Head) -> Column:
-    """A field of `_change`."""
+def is_document() -> Column:
+    """Whether an event of Debezium's is one of MongoDB's, which has the row as the text of a document."""
+    text = F.col("value").cast("string")
+    paths = ("$.source.connector", "$.payload.source.connector")
+    said = (F.get_json_object(text, path) for path in paths)
+    # Most feeds are not searched for it.
+    return F.coalesce(F.when(text.contains('"mongodb"'), F.coalesce(*said) == "mongodb"), F.lit(False))
+
+
+def change_field(name: str, event: Head, contract: Contract) -> Column:
+    """A field of `_change`. Where rows are mirrored, each has a place among the changes of its row."""
     match name:
+        case "position" if contract.is_mirrored:
+            return place_of(event, contract.is_replayed)
         case "op":
             return event["op"]
         case "before":

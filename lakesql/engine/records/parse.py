@@ -75,6 +75,7 @@ class Contract:
     without a value deletes the row of its key. `headers` are those of CSV files whose columns are in another order:
     such a record begins with its header. `is_one_line`: a record of CSV is a line, whatever is quoted in it. `encoding`
     is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a dead letter.
+    `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -96,6 +97,7 @@ class Contract:
     is_one_line: bool = False
     encoding: str = UTF_8
     invalid_text: Literal["replace", "dead_letter"] = "replace"
+    is_replayed: bool = False
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:

@@ -77,7 +77,7 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
     asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
     for name in contract.sequence:
         is_field = name.startswith(f"{CHANGE}.")
-        asked.append((change_field(name.split(".")[1], read) if is_field else after[name]).isNotNull())
+        asked.append((change_field(name.split(".")[1], read, contract) if is_field else after[name]).isNotNull())
     for column in contract.columns:
         value, text = values[column.name], after[column.name]
         if column.required or column.name in contract.key:

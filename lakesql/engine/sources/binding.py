@@ -124,6 +124,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         is_one_line=isinstance(binding.source, Files) and not stream.multiline and not binding.is_replayed,
         encoding=UTF_8 if is_wide(stream.encoding) else stream.encoding,
         invalid_text=stream.invalid_text,
+        is_replayed=binding.is_replayed,
     )
 
 
