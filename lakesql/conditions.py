@@ -451,6 +451,14 @@ CONDITIONS: dict[str, Condition] = {
         "`lakesql rewind MODEL --to start` fills the table again; without `keys`, drop it first, if it holds rows. "
         "`--to checkpoint` continues with what has not been read yet.",
     ),
+    "log-restarted": Condition(
+        "All changes of a batch have positions in the database's log that are far below one that was read before them, "
+        "and the model orders its rows by these: the log counts anew, as after a failover, a restore or with another "
+        "server, and each change of a known row would be ignored.",
+        "Let the connector take a new snapshot, let the stream begin with it (`start`, or another topic), and "
+        "`lakesql rebuild MODEL`. Old changes that were sent again on purpose are skipped by "
+        "`lakesql rewind MODEL --to TIME`.",
+    ),
     "macro-not-pure": Condition(
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
         "Give the macro an argument, and pass the value from the model.",

@@ -157,6 +157,7 @@ class BatchCommitted:
     `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
     try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
     change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
+    `older` are rows that were left out, as the table has newer ones of their keys.
     `event_time` is the newest event, ISO 8601 in UTC, or empty. `table` is what the table holds now, and
     `removed_delete_files` are those that this commit has replaced or removed. `small_files` are the data files of the
     commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the `partitions` that it has
@@ -177,6 +178,7 @@ class BatchCommitted:
     late: int = 0
     ignored: int = 0
     remembered: int = 0
+    older: int = 0
     table: TableTotals = TableTotals()
     removed_delete_files: int = 0
     small_files: float = 0
@@ -339,6 +341,7 @@ class ModelFinished:
     warnings: tuple[str, ...] = ()
     ignored: int = 0
     remembered: int = 0
+    older: int = 0
     maintained: int = 0
     violations: tuple[tuple[str, int], ...] = ()
     replaced: int = 0

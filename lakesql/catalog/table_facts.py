@@ -18,6 +18,7 @@ from lakesql.names import (
     LEDGER_EVENT_TIME,
     LEDGER_LATE,
     LEDGER_MODEL,
+    LEDGER_OLDER,
     REPLAY_SUFFIX,
     TAG_PREFIX,
 )
@@ -139,6 +140,7 @@ def _commit(snapshot: Snapshot, summary: Summary) -> Commit:
         event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "")),
         backlog=summary.get(LEDGER_BACKLOG, ""),
         late=whole(summary, LEDGER_LATE) or 0,
+        older=whole(summary, LEDGER_OLDER) or 0,
         partitions=whole(summary, "changed-partition-count") or 1,
         deletes=_deletes(summary),
         replaced=_replaced(summary),

@@ -122,6 +122,7 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "late": finished.late,
         "ignored": finished.ignored,
         "remembered": finished.remembered,
+        "older": finished.older,
         "violations": dict(finished.violations),
         "replaced_text": finished.replaced,
         "replaced_keys": finished.replaced_keys,

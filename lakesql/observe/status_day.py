@@ -94,6 +94,7 @@ def _last_hour(figures: Figures) -> str:
             count(figures.rows_last_hour, "row"),
             count(figures.dead_letters_last_hour, "dead letter"),
             count(figures.late_last_hour, "late event"),
+            *([f"{count(figures.older_last_hour, 'row')} left out as older"] if figures.older_last_hour else []),
         )
     )
 

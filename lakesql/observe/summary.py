@@ -76,8 +76,8 @@ def render_closing(run: RunTally) -> str:
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
     """What the table has no room for: where the dead letters are, what rows fail, what came too late, how many deletes
-    are remembered, which streams had nothing, why models were skipped, and which ones a continuous run has not kept
-    fresh."""
+    are remembered and how many rows were older than those of the table, which streams had nothing, why models were
+    skipped, and which ones a continuous run has not kept fresh."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -103,6 +103,11 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         for model in models
         if model.remembered
     )
+    older = (
+        f"{model.name}: {count(model.older, 'row')} left out, older by sequence_by than what the table has of the key"
+        for model in models
+        if model.older
+    )
     empty = (f"{model.name}: {warning}" for model in models for warning in model.warnings)
     skipped = (
         f"{model.name}: skipped, {model.finished.because}"
@@ -110,7 +115,7 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.finished and model.finished.status == "skipped"
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    remarks = (*dead_letters, *violations, *texts, *late, *moved, *remembered, *empty, *skipped, *ended)
+    remarks = (*dead_letters, *violations, *texts, *late, *moved, *remembered, *older, *empty, *skipped, *ended)
     return tuple(map(printable, remarks))
 
 

@@ -60,11 +60,12 @@ class ModelTally:
     `retries` counts those in a row: since its last batch, whose number is `batch`, and since its query last waited for
     something new. `backlog` is None where nobody knows, and `lag` is the backlog of each partition of its topics.
     `rejected` are dead letters, `reasons` counts them. `late` are rows that a watermark has dropped, `ignored` messages
-    and tombstones of a change feed, and `remembered` what was put into the model's tombstones. `warnings` are of its
-    streams that had nothing to read; `has_nothing` if that goes for all of them. `maintenance` is by the names of the
-    tasks that have run. `violations` count the rows that failed an expectation, by its name. `known` is what its
-    commits say of its table, `judged` how well that is. `furthest` is the event that has moved a watermark furthest.
-    `unusable` says what is wrong with the first of its records where each one is a dead letter, and the table is empty.
+    and tombstones of a change feed, and `remembered` what was put into the model's tombstones, `older` the rows that
+    were left out, as the table has newer ones. `warnings` are of its streams that had nothing to read; `has_nothing` if
+    that goes for all of them. `maintenance` is by the names of the tasks that have run. `violations` count the rows
+    that failed an expectation, by its name. `known` is what its commits say of its table, `judged` how well that is.
+    `furthest` is the event that has moved a watermark furthest. `unusable` says what is wrong with the first of its
+    records where each one is a dead letter, and the table is empty.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ModelTally:
     furthest: str = ""
     ignored: int = 0
     remembered: int = 0
+    older: int = 0
     skipped_batches: int = 0
     records_per_second: float | None = None
     backlog: int | None = None
@@ -125,6 +127,7 @@ class ModelTally:
             warnings=self.warnings,
             ignored=self.ignored,
             remembered=self.remembered,
+            older=self.older,
             maintained=sum(task.runs for task in self.maintenance.values()),
             violations=self.violations,
             replaced=self.replaced,
@@ -204,6 +207,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 furthest=max(model.furthest, event.furthest),
                 ignored=model.ignored + event.ignored,
                 remembered=model.remembered + event.remembered,
+                older=model.older + event.older,
                 violations=_add(model.violations, event.violations),
                 replaced=model.replaced + event.replaced,
                 replaced_keys=model.replaced_keys + event.replaced_keys,
@@ -281,6 +285,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 late=event.late,
                 ignored=event.ignored,
                 remembered=event.remembered,
+                older=event.older,
                 warnings=event.warnings,
                 violations=event.violations,
                 replaced=event.replaced,

@@ -63,9 +63,10 @@ class Commit:
     """A commit of a table's main branch that brought rows: how many, in how many data files of how many bytes.
 
     `event_ms` is the newest event, where the ledger knows it, which may be by the next commit only; `late` the rows
-    that a watermark has dropped, as far as the ledger knows them. `backlog` is what the source had that was not read,
-    when Spark had last looked: `1200 records`, or files; '' where nothing was heard. It wrote to `partitions`
-    partitions. `deletes` are None where it added no delete file, `replaced` where it wrote no data file anew.
+    that a watermark has dropped, as far as the ledger knows them, and `older` those that were left out, as the table
+    had newer ones of their keys. `backlog` is what the source had that was not read, when Spark had last looked: `1200
+    records`, or files; '' where nothing was heard. It wrote to `partitions` partitions. `deletes` are None where it
+    added no delete file, `replaced` where it wrote no data file anew.
     """
 
     at_ms: int
@@ -74,6 +75,7 @@ class Commit:
     size_bytes: int
     event_ms: int | None = None
     late: int = 0
+    older: int = 0
     backlog: str = ""
     partitions: int = 1
     deletes: Deletes | None = None
@@ -191,7 +193,7 @@ class Figures(Judged):
     `age` is since the last commit. `latency` is from a commit's newest event to the commit: of the last one of which it
     is known, and the 95th percentile over the last 100. `backlog` is what the source had that was not read, as the last
     commit says it, in records or files (`backlog_unit`). `files_read` of the data and delete files are what sizes are
-    known of.
+    known of. `older_last_hour` are the rows that were left out, as the table had newer ones of their keys.
     """
 
     age_ms: int | None
@@ -213,6 +215,7 @@ class Figures(Judged):
     small_file_ratio: float
     snapshots: int
     files_read: int
+    older_last_hour: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +287,7 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
         late_last_hour=late,
         late_ratio=share_of(late, late + written),
         files_read=len(facts.files),
+        older_last_hour=sum(commit.older for commit in recent),
     )
 
 

@@ -17,7 +17,7 @@ from lakesql.compile.checks import Check, is_dead
 from lakesql.compile.places import is_read, is_unplaced
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, FAILED, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
+from lakesql.names import CHANGE, DELETE, FAILED, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
 from lakesql.stream.stream import Stream
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,7 +35,9 @@ class Counts:
     has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their stream, and
     `ignored` those that are no changes: messages, and tombstones. `tombstones` have no value, and delete the row of
     their key. Of the SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations` are those
-    that fail each, in their order.
+    that fail each, in their order. `place` is the greatest place in a database's log of a change, as numbers with
+    commas between, `place_us` the time of its record, and `first_us` that of the first one, in microseconds; of a model
+    that is ordered by it.
     """
 
     records: int
@@ -47,6 +49,9 @@ class Counts:
     bad_truncates: int = 0
     reads: int = 0
     unplaced: int = 0
+    place: str = ""
+    place_us: int | None = None
+    first_us: int | None = None
     unsent: int = 0
     moves: int = 0
     reshaped: int = 0
@@ -85,6 +90,7 @@ class BatchCounters:
         self._rows: list[_Watched] = []
         self._checked: list[_Watched] = []
         self._texts: list[_Watched] = []
+        self._touched: list[_Watched] = []
         self._checks: tuple[Check, ...] = ()
 
     def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
@@ -122,6 +128,16 @@ class BatchCounters:
         counted = (_sum_of(invalid).alias("values"), _sum_of(in_keys).alias("in_keys"))
         return _watch(self._texts, rows, counted)
 
+    def touched(self, rows: DataFrame) -> DataFrame:
+        """The rows of a mirror's batch, watched for those that it is to have: the last ones that are, count."""
+        self._touched = []
+        return _watch(self._touched, rows, (count_of(~F.col(DELETE)).alias("kept"),))
+
+    def count_older(self, written: int) -> int:
+        """How many rows of a mirror's batch were not among those `written`, as the table has newer ones. Waits until a
+        statement has written them."""
+        return max(0, sum(touched.read()["kept"] for touched in self._touched) - written) if self._touched else 0
+
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
         seen = [watched.read() for watched in self._records]
@@ -144,6 +160,9 @@ class BatchCounters:
             bad_truncates=sum(row["bad_truncates"] for row in seen),
             reads=sum(row["reads"] for row in seen),
             unplaced=sum(row["unplaced"] for row in seen),
+            place=next((row["place"] for row in seen if row["place"]), ""),
+            place_us=next((row["place_us"] for row in seen if row["place"]), None),
+            first_us=next((row["first_us"] for row in seen if row["place"]), None),
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
@@ -206,12 +225,29 @@ def _record_counts(
         (count_of(is_bad & is_truncate) if is_mirror else none).alias("bad_truncates"),
         reads.alias("reads"),
         unplaced.alias("unplaced"),
+        *(_place_counts(~is_bad) if orders_reads else _no_place()),
         unsent.alias("unsent"),
         (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
         (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
         (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias("tombstones"),
     )
+
+
+def _place_counts(is_good: Column) -> tuple[Column, ...]:
+    """The greatest place in the log of a change, the time of its record, and that of the first record of a change."""
+    place, read_us = F.col(f"{CHANGE}.position"), F.unix_micros(f"{RAW}.timestamp")
+    changed = F.when(is_good & ~F.expr(is_read(f"{CHANGE}.position")), place)
+    return (
+        F.array_join(F.max(changed), ",").alias("place"),
+        F.max_by(read_us, changed).alias("place_us"),
+        F.min(F.when(changed.isNotNull(), read_us)).alias("first_us"),
+    )
+
+
+def _no_place() -> tuple[Column, ...]:
+    none = F.lit(None).cast("bigint")
+    return F.max(none.cast("string")).alias("place"), F.max(none).alias("place_us"), F.max(none).alias("first_us")
 
 
 @cache
@@ -231,7 +267,7 @@ def _stateful_counts() -> tuple[Column, ...]:
         "tombstones",
     )
     others = (none_of.alias(name) for name in names)
-    return F.count("*").alias("records"), none.alias("event_us"), *others
+    return F.count("*").alias("records"), none.alias("event_us"), *others, *_no_place()
 
 
 @cache

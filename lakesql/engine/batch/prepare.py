@@ -34,7 +34,7 @@ from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.model.writing import TASK_RECORDS
-from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
+from lakesql.names import BATCH_VIEW, TOMBSTONES_VIEW, UNKNOWN
 
 NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 """The settings of a statement that is planned before its first job, and not again after each stage."""
@@ -235,6 +235,8 @@ class _Preparation:
             self._remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
 
     def _make_view(self, name: str, frame: DataFrame) -> None:
+        if name == BATCH_VIEW and self._select.sequence and not self._select.writing.is_history:
+            frame = self._rows.counters.touched(frame)
         self._frames[name] = frame
         replace_view(frame, name)
 

@@ -18,6 +18,7 @@ from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters, records_of
 from lakesql.engine.batch.letters import take_letters
+from lakesql.engine.batch.log_restarts import check_log
 from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
@@ -82,6 +83,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         replaced = rows.counters.read_replaced() if staged is not None else ReplacedText()
         try:
             check_batch(sink, rows, counts, batch)
+            newest_place = check_log(sink, table, counts)
         except LakesqlError:
             if staged is not None:
                 discard(staged)
@@ -111,6 +113,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             late=arrivals.late,
             violations=counts.violations,
             remembered=write.remembered if write else 0,
+            newest_place=newest_place,
+            older=rows.counters.count_older(rows_written(staged.snapshot.summary)) if staged is not None else 0,
         )
         prepare_again = partial(prepare_write, sink, table, rows, stack)
         head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
@@ -152,6 +156,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             late=arrivals.late,
             ignored=counts.ignored,
             remembered=entry.remembered,
+            older=entry.older,
             table=totals_of(head.summary),
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
             small_files=small_files,

@@ -25,6 +25,8 @@ from lakesql.names import (
     LEDGER_MODE,
     LEDGER_MODEL,
     LEDGER_OFFSETS,
+    LEDGER_OLDER,
+    LEDGER_PLACE,
     LEDGER_QUERY,
     LEDGER_REMEMBERED,
     LEDGER_STATE,
@@ -49,9 +51,10 @@ class Entry:
     ISO 8601 in UTC, or empty where no record has a time. `topics` are the ids of Kafka's topics, `accepted` the records
     that somebody has accepted to lose. `mode` and `keys` are the model's when it wrote the batch, both empty where dead
     letters are written. `late` are the rows that a watermark has dropped, and `violations` count the rows that fail
-    each expectation. `remembered` are the rows that the batch has put into the tombstones. `marks_deletes`: what the
-    source had deleted stayed, marked. `backlog` is what its source still had when Spark last looked: `1200 records`, or
-    files.
+    each expectation. `remembered` are the rows that the batch has put into the tombstones, `older` those that it has
+    left out, as the table has newer ones of their keys. `marks_deletes`: what the source had deleted stayed, marked.
+    `backlog` is what its source still had when Spark last looked: `1200 records`, or files. `newest_place` is the
+    greatest place in a database's log that was read, and the time of its record, as JSON.
     """
 
     model: str
@@ -67,6 +70,8 @@ class Entry:
     keys: tuple[str, ...] = ()
     late: int = 0
     remembered: int = 0
+    older: int = 0
+    newest_place: str = ""
     marks_deletes: bool = False
     backlog: str = ""
     violations: tuple[tuple[str, int], ...] = ()
@@ -177,6 +182,8 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_LATE: str(entry.late or ""),
         LEDGER_VIOLATIONS: json.dumps(dict(entry.violations), ensure_ascii=False) if entry.violations else "",
         LEDGER_REMEMBERED: str(entry.remembered or ""),
+        LEDGER_OLDER: str(entry.older or ""),
+        LEDGER_PLACE: entry.newest_place,
         LEDGER_DELETES: "soft" if entry.marks_deletes else "",
     }
     return {key: value for key, value in summary.items() if value}
@@ -221,6 +228,8 @@ def newest_entry(
                 keys=tuple(json.loads(summary.get(LEDGER_KEYS, "[]"))),
                 late=int(summary.get(LEDGER_LATE, 0)),
                 remembered=int(summary.get(LEDGER_REMEMBERED, 0)),
+                older=int(summary.get(LEDGER_OLDER, 0)),
+                newest_place=summary.get(LEDGER_PLACE, ""),
                 marks_deletes=LEDGER_DELETES in summary,
                 violations=tuple(json.loads(summary.get(LEDGER_VIOLATIONS, "{}")).items()),
             )
