@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from lakesql.compile.checks import checked_rows, is_dead, kept_rows
 from lakesql.compile.history import History
 from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
+from lakesql.compile.log_positions import not_replaced, placed_behind
 from lakesql.compile.merge import (
     BOUNDS_PLACE,
     NEVER,
@@ -34,7 +35,6 @@ from lakesql.compile.mirror import (
     truncates,
 )
 from lakesql.compile.moves import cut_moves, moved_on, remember_moves, told_apart
-from lakesql.compile.places import not_replaced, placed_behind
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert

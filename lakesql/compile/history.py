@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesql.compile.places import BEFORE, READS, behind, is_read, is_unplaced, own_place, place_before
+from lakesql.compile.log_positions import BEFORE, READS, behind, is_read, is_unplaced, own_place, place_before
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.config import Scd2
 from lakesql.model.table_name import TableName

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesql.compile.places import is_not_older, is_unplaced, own_place
+from lakesql.compile.log_positions import is_not_older, is_unplaced, own_place
 from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal, table_name
 from lakesql.model.config import Upsert
 from lakesql.model.table_name import TableName

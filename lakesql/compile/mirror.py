@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakesql.compile.places import is_unplaced, own_place
+from lakesql.compile.log_positions import is_unplaced, own_place
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
 from lakesql.model.table_name import TableName
 from lakesql.names import (

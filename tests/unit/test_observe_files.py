@@ -103,6 +103,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "replaced_keys": 0,
         "ignored": 0,
         "remembered": 0,
+        "older": 0,
         "table": {"data_files": 7, "delete_files": 2, "rows": 1_000, "deletes": 9},
         "removed_delete_files": 0,
         "small_files": 1,

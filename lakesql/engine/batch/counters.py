@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakesql.compile.checks import Check, is_dead
-from lakesql.compile.places import is_read, is_unplaced
+from lakesql.compile.log_positions import is_read, is_unplaced
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.names import CHANGE, DELETE, FAILED, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT

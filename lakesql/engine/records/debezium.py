@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.places import LATE_READ, READ_BY_SNAPSHOT
+from lakesql.compile.log_positions import LATE_READ, READ_BY_SNAPSHOT
 from lakesql.engine.records.parse import from_json
 from lakesql.names import CORRUPT
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
@@ -107,8 +107,11 @@ def is_read_by_snapshot(event: Head) -> Column:
 
 
 def place_of(event: Head, is_late: bool) -> Column:
-    """The place of an event among the changes of its row, as `compile/places.py` compares it: NULL where a change has
-    none. Where it `is_late`, what it came after is not known, and a row that a snapshot has read replaces nothing."""
+    """The place of an event among the changes of its row, to be compared as `compile/log_positions.py` does.
+
+    NULL where a change has none. Where it `is_late`, what it came after is not known, and a row that a snapshot has
+    read replaces nothing.
+    """
     position = debezium_field(event, "position")
     own = F.coalesce(position, F.array().cast("array<bigint>"))
     return F.when(
