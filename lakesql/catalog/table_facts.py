@@ -10,6 +10,7 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.manifests import list_manifests, read_live_files
 from lakesql.catalog.tables import carried_by, load_table, reading
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, rows_carried, rows_written, totals_of, whole
+from lakesql.errors import Problem, RunError
 from lakesql.events import TableTotals
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import is_left, unknown_in
@@ -49,13 +50,13 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     """The table as its newest metadata says, None if there is no table of that name.
 
     Read are: its metadata file, with all snapshots that it has; the manifest list and the manifests of the current
-    snapshot; and the metadata file of its table of dead letters. Raises `ProfileError` (`catalog-unreachable`) and
-    `RunError` (`table-unreadable`).
+    current snapshot; and the metadata file of its table of dead letters: one that cannot be read leaves the rest to be
+    known. Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`).
     """
     table = load_table(opened, name)
     if table is None:
         return None
-    letters = load_table(opened, name.dead_letter)
+    letters, unread = _read_letters(opened, name)
     snapshots = _by_id(table)
     branch = [*_walk(table, snapshots)]
     summaries = [_summary(snapshot, snapshots) for snapshot in branch]
@@ -76,11 +77,21 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         target_file_bytes=whole(table.metadata.properties, "write.target-file-size-bytes") or TARGET_FILE_SIZE_BYTES,
         totals=totals_of(summaries[-1]) if summaries else TableTotals(),
         files=files,
-        dead_letters=tuple(_letters(letters)) if letters is not None else (),
+        dead_letters=letters,
+        letters_unread=unread,
         metadata=metadata,
         is_left=is_left(table.metadata.properties),
         unknown=unknown_in(table.metadata.properties),
     )
+
+
+def _read_letters(opened: OpenCatalog, name: TableName) -> tuple[tuple[tuple[int, int], ...], tuple[Problem, ...]]:
+    """When dead letters came, and how many; and why nobody can tell, where their table cannot be read."""
+    try:
+        letters = load_table(opened, name.dead_letter)
+    except RunError as error:
+        return (), error.problems
+    return tuple(_letters(letters)) if letters is not None else (), ()
 
 
 def _by_id(table: Table) -> Mapping[int, Snapshot]:

@@ -64,10 +64,8 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
 def report_unknown(statuses: Sequence[TableStatus], options: Options) -> int:
     """Tell on stderr why tables cannot be read, each reason once. The exit code: 1 if there are any."""
     from lakesql.cli.report import report_problem
-    from lakesql.plan.table_status import Unknown
 
-    states = (status.state for status in statuses)
-    problems = dict.fromkeys(problem for state in states if isinstance(state, Unknown) for problem in state.problems)
+    problems = dict.fromkeys(problem for status in statuses for problem in status.problems)
     for problem in problems:
         report_problem(problem, options)
     return 1 if problems else 0

@@ -92,11 +92,15 @@ def _last_hour(figures: Figures) -> str:
         (
             count(figures.commits_last_hour, "commit"),
             count(figures.rows_last_hour, "row"),
-            count(figures.dead_letters_last_hour, "dead letter"),
+            _letters(figures.dead_letters_last_hour),
             count(figures.late_last_hour, "late event"),
             *([f"{count(figures.older_last_hour, 'row')} left out as older"] if figures.older_last_hour else []),
         )
     )
+
+
+def _letters(letters: int | None) -> str:
+    return "dead letters unknown" if letters is None else count(letters, "dead letter")
 
 
 def _time(ms: int | None) -> str:

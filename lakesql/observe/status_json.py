@@ -9,7 +9,7 @@ from typing import Any
 
 from lakesql.model.upkeep import UnknownFiles
 from lakesql.observe.status_text import Checked, remarks
-from lakesql.plan.table_status import Known, TableStatus, Unknown
+from lakesql.plan.table_status import Known, TableStatus
 
 
 def render_status_lines(statuses: Iterable[TableStatus]) -> str:
@@ -33,7 +33,7 @@ def _fields(status: TableStatus) -> dict[str, Any]:
         "unknown_files": _unknown(state.facts.unknown) if isinstance(state, Known) else None,
         "findings": [asdict(finding) for finding in state.findings] if isinstance(state, Known) else [],
         "figures": asdict(state.figures) if isinstance(state, Known) else None,
-        "problems": [asdict(problem) for problem in state.problems] if isinstance(state, Unknown) else [],
+        "problems": [asdict(problem) for problem in status.problems],
     }
 
 

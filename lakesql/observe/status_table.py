@@ -113,8 +113,14 @@ def _cells(figures: Figures) -> list[str]:
         age(figures.compaction_lag_ms).removesuffix(" ago") if figures.uncompacted_bytes else "-",
         number(figures.snapshots),
         size(figures.metadata_bytes),
-        number(figures.dead_letters_last_hour) if figures.dead_letters_last_hour else "-",
+        _letters(figures.dead_letters_last_hour),
     ]
+
+
+def _letters(letters: int | None) -> str:
+    if letters is None:
+        return "unknown"
+    return number(letters) if letters else "-"
 
 
 def _time(ms: int | None) -> str:

@@ -15,6 +15,8 @@ FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
 
 LEFT = "not maintained by lakesql: somebody else maintains it"
 
+LETTERS_UNREAD = "nobody knows how many dead letters: their table cannot be read"
+
 TONES: dict[Health, Tone] = {
     "well": WORD_TONES["well"],
     "watch": WORD_TONES["watch"],
@@ -45,7 +47,9 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
             reasons = [f"{finding.word}: {sentence(finding, figures)}" for finding in findings]
             foreign = () if facts.is_ours else (FOREIGN,)
             left = (LEFT,) if _is_left(status) else ()
-            return (*reasons, *foreign, *left, *_unknown(facts.unknown))
+            is_said = any(finding.figure == "dead_letter_ratio" for finding in findings)
+            unread = (LETTERS_UNREAD,) if facts.letters_unread and not is_said else ()
+            return (*reasons, *unread, *foreign, *left, *_unknown(facts.unknown))
         case Missing():
             return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
         case Unknown():
@@ -70,6 +74,8 @@ def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = Tru
     match finding.figure:
         case "freshness" if value is None:
             return f"no commit yet (limit {duration(round(limit))})"
+        case "dead_letter_ratio" if value is None and figures is not None:
+            return f"{LETTERS_UNREAD} (limit {percent(limit)})"
         case _ if value is None:
             return "no table yet"
         case "freshness" if not has_commit:
@@ -87,7 +93,8 @@ def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = Tru
             return f"{left} not compacted, for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "dead_letter_ratio" | "late_ratio":
             is_late = finding.figure == "late_ratio"
-            times = 0 if figures is None else figures.late_last_hour if is_late else figures.dead_letters_last_hour
+            hour = () if figures is None else (figures.dead_letters_last_hour or 0, figures.late_last_hour)
+            times = hour[is_late] if hour else 0
             kind = "late event" if is_late else "dead letter"
             share = f"{percent(value or 0)} of the hour's rows and {kind}s together"
             return f"{count(times, kind)} in the last hour, {share} (limit {percent(limit)})"

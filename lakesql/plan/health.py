@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from lakesql.errors import Problem
 from lakesql.events import TableTotals, Word
 from lakesql.model.properties import Freshness
 from lakesql.model.table_name import TableName
@@ -138,6 +139,7 @@ class TableFacts:
     entry, or of a table without, all that brought rows. `files` are those of the current snapshot, the newest ones
     where there are more than were read. `dead_letters` are times of commits to the table of dead letters, each with
     the letters that it brought. `is_left`: its property says that somebody else maintains it.
+    `letters_unread` says why it cannot be read, if so.
     `unknown` are files in its folder that the last removal of orphans has left.
     """
 
@@ -150,6 +152,7 @@ class TableFacts:
     totals: TableTotals
     files: tuple[LiveFile, ...]
     dead_letters: tuple[tuple[int, int], ...] = ()
+    letters_unread: tuple[Problem, ...] = ()
     metadata: MetadataFacts | None = None
     is_left: bool = False
     unknown: UnknownFiles = UnknownFiles()
@@ -166,7 +169,7 @@ class Judged:
     data files of partitions that have five or more, but for those that a compaction wrote, and delete files.
     `uncompacted_files` counts these data files as maintenance does: of each commit, those in each partition that it
     wrote to, on average. The ratios of dead letters and late events are to themselves and the rows written, in the last
-    hour.
+    hour; those of dead letters are None where their table cannot be read.
     """
 
     freshness_ms: int | None
@@ -180,8 +183,8 @@ class Judged:
     compaction_lag_ms: int
     uncompacted_files: float
     uncompacted_bytes: int
-    dead_letters_last_hour: int
-    dead_letter_ratio: float
+    dead_letters_last_hour: int | None
+    dead_letter_ratio: float | None
     late_last_hour: int
     late_ratio: float
 
@@ -248,7 +251,7 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     is_known = last is not None and last.event_ms is not None
     recent = [commit for commit in facts.commits if commit.at_ms > now_ms - HOUR_MS]
     written, late = sum(commit.rows for commit in recent), sum(commit.late for commit in recent)
-    letters = sum(count for at_ms, count in facts.dead_letters if at_ms > now_ms - HOUR_MS)
+    letters = _letters_since(facts, now_ms - HOUR_MS)
     latencies = [ms for commit in facts.commits[-LAST_COMMITS:] if (ms := commit.latency_ms) is not None]
     backlog, _, unit = (last.backlog if last else "").partition(" ")
     age_ms = max(0, now_ms - last.at_ms) if last else None
@@ -283,12 +286,18 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
         uncompacted_files=_count_by_commit(not_compacted),
         uncompacted_bytes=sum(file.size_bytes for file in uncompacted),
         dead_letters_last_hour=letters,
-        dead_letter_ratio=share_of(letters, letters + written),
+        dead_letter_ratio=None if letters is None else share_of(letters, letters + written),
         late_last_hour=late,
         late_ratio=share_of(late, late + written),
         files_read=len(facts.files),
         older_last_hour=sum(commit.older for commit in recent),
     )
+
+
+def _letters_since(facts: TableFacts, since_ms: int) -> int | None:
+    if facts.letters_unread:
+        return None
+    return sum(count for at_ms, count in facts.dead_letters if at_ms > since_ms)
 
 
 USUAL_REWRITE = RewriteDataFiles()
@@ -310,6 +319,7 @@ def judge(figures: Judged, limits: Freshness, rewrite: RewriteDataFiles = USUAL_
         _compare(figure, value, USUAL_BOUNDS[figure])
         for figure, value in _values(figures).items()
         if figure not in left
+        if value is not None
     ]
     found = [finding for finding in (*own, *usual) if finding.word != "well"]
     return tuple(sorted(found, key=lambda finding: -WORDS.index(finding.word)))
@@ -318,7 +328,8 @@ def judge(figures: Judged, limits: Freshness, rewrite: RewriteDataFiles = USUAL_
 def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
     """Each figure that `limits` say something of: `watch` above a warning's limit, `ill` above an error's.
 
-    A table that is not there, of which there are no figures, keeps no limit; one without a commit is older than any.
+    A table that is not there, of which there are no figures, keeps no limit, and a figure that nobody knows keeps none;
+    a table without a commit is older than any.
     """
     findings = []
     warn, error = limits.warn_after, limits.error_after
@@ -371,7 +382,7 @@ USUAL_BOUNDS: Mapping[Figure, Bound] = {
 """What is judged without a word of the model. How fresh a table must be, only its model can say."""
 
 
-def _values(figures: Judged) -> dict[Figure, float]:
+def _values(figures: Judged) -> dict[Figure, float | None]:
     return {
         "average_small_files": figures.average_small_files,
         "compaction_lag": figures.compaction_lag_ms,

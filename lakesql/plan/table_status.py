@@ -57,6 +57,19 @@ class TableStatus:
                 assert_never(self.state)
 
     @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why the table, or that of its dead letters, cannot be read."""
+        match self.state:
+            case Known(facts=facts):
+                return facts.letters_unread
+            case Missing():
+                return ()
+            case Unknown(problems=problems):
+                return problems
+            case _:
+                assert_never(self.state)
+
+    @property
     def figures(self) -> Figures | None:
         """The figures, where the table was read."""
         return self.state.figures if isinstance(self.state, Known) else None

@@ -125,6 +125,28 @@ def spoil(lake: OpenCatalog, model: str, text: str = "{") -> None:
 
 
 class TestStatus:
+    def test_a_broken_table_of_dead_letters_hides_its_own_figures_alone(
+        self, run: Run, project: Path, lake: OpenCatalog
+    ) -> None:
+        make_past(lake, ("shop", "a"), SCHEMA, batches(3, 2))
+        make_past(lake, ("shop", "a__dead_letter"), SCHEMA, batches(2))
+        spoil(lake, "a__dead_letter")
+        hold(project, a="max_dead_letter_ratio: 0.5")
+        code, out, err = run("status", "--select", "a")
+        assert (code, words(out)) == (1, {"a": "ill"}), "a limit that nobody can check is not kept"
+        assert "table-unreadable" in err and "a__dead_letter" in err
+        assert "their table cannot be read (limit 50 %)" in out
+        _, out, err = run("status", "--select", "a", "--output", "json", "--log-format", "json")
+        (told,) = lines(out)
+        assert (told["figures"]["commits_last_hour"], told["figures"]["dead_letters_last_hour"]) == (2, None)
+        assert [problem["condition"] for problem in told["problems"]] == conditions(err) == ["table-unreadable"]
+        code, out, _ = run("freshness", "--output", "json")
+        assert (code, [each["result"] for each in lines(out)]) == (1, ["error"])
+        hold(project, a="warn_after: 1 day")
+        code, out, _ = run("status", "--select", "a")
+        assert (code, words(out)) == (1, {"a": "well"})
+        assert "nobody knows how many dead letters" in run("status", "a")[1]
+
     def test_nothing_is_made_where_nothing_is(self, run: Run, project: Path) -> None:
         code, out, _ = run("status")
         assert (code, words(out)) == (0, {"a": "missing", "b": "missing", "c": "missing"})
