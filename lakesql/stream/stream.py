@@ -273,8 +273,8 @@ class _StreamOptions:
         default="cut",
     )
     multiline: bool | None = option(
-        "Of JSON and CSV in files: whether a record may have several lines. One task reads each file of CSV then, and "
-        "holds each file of JSON in memory. `true` for CSV and `false` for JSON if left out.",
+        "Of JSON and CSV in files: whether a record may have several lines. One task holds each file of such JSON in "
+        "memory. `true` for CSV and `false` for JSON if left out.",
         default=None,
     )
     encoding: str = option(

@@ -162,8 +162,32 @@ def test_a_line_with_an_open_quote_is_no_row(spark: SparkSession, tmp_path: Path
         assert texts in ([b'3,"x,y,z'], [b'3,"x,y,z\n'])
     else:
         assert [row["id"] for row in rows] == [1]
-        assert texts == [b'2,"x', b'3,"x,y,z', b'z",y,z']
-    assert all("quote" in str(letter.detail) for letter in letters)
+        assert [text.rstrip(b"\n") for text in texts] == [b'2,"x\nz",y,z', b'3,"x,y,z']
+    assert "quote" in str(letters[-1].detail)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_stream_of_lines_no_line_within_quotes_is_a_row(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    breaks = ("\n", "\r\n", "\n3,x,y,z\n", "\n7,x,,\n8,x,,\n", '""\n9,x,y,z\n""')
+    wanted, lines = [], ["id,a,B c,d"]
+    for id_ in range(100, 160):
+        is_one = chance.random() < 0.7
+        value = "plain" if is_one else f'"a{chance.choice(breaks)}b"'
+        wanted += [id_] if is_one else []
+        lines.append(f"{id_},{value},y,z")
+    (tmp_path / "1.csv").write_bytes("\n".join([*lines, ""]).encode())
+    rows, letters, _ = read(spark, tmp_path, stream_of(Csv(header=True), multiline=False))
+    assert [row["id"] for row in rows] == wanted
+    assert len(rows) + len(letters) == 60
+    assert {letter.detail for letter in letters} == {"more than one line"}
+
+
+def test_a_stream_without_quotes_has_a_record_in_each_line(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(b'1,"x,y,z\n2,x",y,z\n')
+    rows, letters, _ = read(spark, tmp_path, stream_of(Csv(quote="", escape=""), multiline=False))
+    assert [(row["id"], row["a"]) for row in rows] == [(1, '"x'), (2, 'x"')]
+    assert not letters
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

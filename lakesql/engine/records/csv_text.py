@@ -157,6 +157,11 @@ def has_several_lines(text: Column, options: Csv) -> Column:
     return text.contains("\n") & _without_line_end(unquoted).contains("\n")
 
 
+def has_line_break(text: Column) -> Column:
+    """Whether a record has a line break that is not its end, in quotes or not."""
+    return _without_line_end(text).rlike(r"[\r\n]")
+
+
 def _without_quoted(text: Column, options: Csv) -> Column:
     return F.regexp_replace(text, quoted_pattern(options), "") if options.quote else text
 

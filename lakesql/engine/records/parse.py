@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from lakesql.engine.records.avro_value import avro_row
 from lakesql.engine.records.csv_text import (
     CsvHeader,
+    has_line_break,
     has_open_quote,
     has_several_lines,
     is_record,
@@ -73,9 +74,9 @@ class Contract:
     a row is found by its key, so that a record whose own key has other columns is a dead letter; so is one without a
     key, unless the stream `names_key`. `source_table` is the one whose changes are taken. `takes_tombstones`: a record
     without a value deletes the row of its key. `headers` are those of CSV files whose columns are in another order:
-    such a record begins with its header. `is_one_line`: a record of CSV is a line, whatever is quoted in it. `encoding`
-    is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a dead letter.
-    `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
+    such a record begins with its header. `is_one_line`: a record of CSV with a line break, in quotes too, is a dead
+    letter. `encoding` is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a
+    dead letter. `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -391,7 +392,7 @@ def _unread(contract: Contract) -> _Fault:
     if contract.format == "csv":
         unread |= ~is_whole(row) | has_several_lines(_body(contract), contract.csv)
         if contract.is_one_line:
-            unread |= has_open_quote(_text(), contract.csv)
+            unread |= has_open_quote(_text(), contract.csv) | has_line_break(_body(contract))
         return _Fault(unread, UNPARSABLE, lambda: _csv_detail(contract))
     return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit("not a JSON object")))
 
@@ -399,7 +400,10 @@ def _unread(contract: Contract) -> _Fault:
 def _csv_detail(contract: Contract) -> Column:
     """What is wrong with a text that is not one record of CSV that fits."""
     shape = F.when(has_open_quote(_text(), contract.csv), F.lit("a quote in it is not closed"))
-    shape = shape.when(has_several_lines(_body(contract), contract.csv), F.lit("more than one line"))
+    is_long = has_several_lines(_body(contract), contract.csv)
+    if contract.is_one_line:
+        is_long |= has_line_break(_body(contract))
+    shape = shape.when(is_long, F.lit("more than one line"))
     return F.coalesce(shape, _misfit(contract), F.lit("not a line of the contract's columns"))
 
 

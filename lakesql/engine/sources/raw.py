@@ -127,7 +127,7 @@ def _read_files(session: SparkSession, reader: Reader, binding: StreamBinding, b
     stream = binding.stream
     glob = files_of(stream, base)
     match stream.format:
-        case "csv" if stream.multiline:
+        case "csv" if stream.multiline or stream.csv.quote:  # or a quoted value's middle lines look like records
             reader = reader.schema(RECORD_SCHEMA).options(**record_options(stream))
             records = _load_files(session, reader, binding, "csv", glob)
             return record_values(records, stream).selectExpr(*_raw_columns(*_FILE, value="value"))
