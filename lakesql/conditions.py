@@ -803,9 +803,13 @@ CONDITIONS: dict[str, Condition] = {
         "The manifest.json after --state was written by a version of lakesql that kept less in it, or by another tool.",
         "Write it anew from that version of the project, by `lakesql parse` of this version of lakesql.",
     ),
-    "storage-unreachable": Condition(
-        "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",
+    "storage-refused": Condition(
+        "The tables' warehouse cannot be used: there is no such bucket or folder, or no right to it.",
         "Correct `warehouse` or the `s3.` keys of the target's `catalog` in profiles.yml, or create the bucket.",
+    ),
+    "storage-unreachable": Condition(
+        "The storage of tables or checkpoints does not answer, or fails a run that had begun.",
+        "Start it, or correct `s3.endpoint` and the other `s3.` keys of the target's `catalog` in profiles.yml.",
     ),
     "stream-in-expression": Condition(
         "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",

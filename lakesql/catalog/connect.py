@@ -69,7 +69,8 @@ def open_catalog(catalog: Catalog) -> OpenCatalog:
 
 
 def check_warehouse(catalog: Catalog) -> None:
-    """Raise `ProfileError` (`missing-option`, `storage-unreachable`) where no table can lie at the `warehouse`.
+    """Raise `ProfileError` (`missing-option`, `storage-refused`, `storage-unreachable`) where no table can lie at the
+    `warehouse`.
 
     And (`warehouse-elsewhere`) where the tables of a catalog in a local file lie outside of it: it was copied or moved.
     Writes nothing. A REST catalog's warehouse is the catalog's own affair, and only Spark knows what is behind other
@@ -80,10 +81,10 @@ def check_warehouse(catalog: Catalog) -> None:
     if catalog.type == "rest" or not place:
         return
     if is_s3(place):
-        with _storing(catalog, place, "storage-unreachable"):
+        with _storing(catalog, place, "storage-refused"):
             _within(OPENS_WITHIN_S, _S3_MODULE, lambda: _find_bucket(catalog, place))
     elif (folder := local_folder(place)) is not None and not _is_writable(folder):
-        raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.")
+        raise _unwritable("storage-refused", place, "It is not a folder, or not one of yours.")
     elif folder is not None:
         _check_places(catalog, folder)
 
@@ -117,7 +118,8 @@ def _check_places(catalog: Catalog, warehouse: Path) -> None:
 
 
 def check_checkpoints(place: str, catalog: Catalog) -> str:
-    """A line on where the checkpoints are to lie. Raises `ProfileError` (`checkpoints-unwritable`).
+    """A line on where the checkpoints are to lie. Raises `ProfileError` (`checkpoints-unwritable`, and
+    `storage-unreachable` where a bucket of S3 does not answer).
 
     A bucket of S3 gets a file for a moment. Spark alone can tell of other URLs.
     """
@@ -295,19 +297,28 @@ def open_s3(catalog: Catalog, bucket: str) -> Any:
     return PyArrowFileIO(python_s3_properties(catalog)).fs_by_scheme("s3", bucket)
 
 
+_STORAGE_REFUSES = re.compile(r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|NO_SUCH_BUCKET|\b40[0134]\b")
+"""What pyarrow says where a storage answers, and does not have what it was asked for, or gives nobody leave."""
+
+
 @contextmanager
-def _storing(catalog: Catalog, place: str, condition: str) -> Iterator[None]:
+def _storing(catalog: Catalog, place: str, refused: str) -> Iterator[None]:
+    """Raise `ProfileError`, of the condition `refused` where the profile is wrong, `storage-unreachable` elsewhere."""
     try:
         yield
     except (LakesqlError, ModuleNotFoundError):
         raise
     except Exception as error:
         endpoint = catalog.properties.get("s3.endpoint", "AWS's own endpoint")
-        raise _unwritable(condition, place, f"{first_line(error)} (by {endpoint})") from error
+        is_refused = isinstance(error, FileNotFoundError) or _STORAGE_REFUSES.search(str(error))
+        told = f"{first_line(error)} (by {endpoint})"
+        if is_refused:
+            raise _unwritable(refused, place, told) from error
+        raise ProfileError.of("storage-unreachable", f"The storage of {place} does not answer.", why=told) from error
 
 
 def _unwritable(condition: str, place: str, why: str) -> ProfileError:
-    key, done = ("warehouse", "used") if condition == "storage-unreachable" else ("checkpoints", "written")
+    key, done = ("warehouse", "used") if condition == "storage-refused" else ("checkpoints", "written")
     what = f"{place} cannot be {done}."
     other = "the `s3.` keys of its catalog" if is_s3(place) else "the permissions"
     return ProfileError.of(condition, what, why=why, fix=f"Correct the target's `{key}` in profiles.yml, or {other}.")

@@ -61,7 +61,7 @@ def condition(catalog: Catalog) -> str:
         check_catalog(catalog)
     assert time.monotonic() - started < ANSWERS_WITHIN_S
     (problem,) = caught.value.problems
-    tried = catalog.warehouse if problem.condition == "storage-unreachable" else catalog.uri.rpartition("@")[2]
+    tried = catalog.warehouse if problem.condition.startswith("storage-") else catalog.uri.rpartition("@")[2]
     assert tried in problem.what + problem.why
     assert problem.fix
     return problem.condition
@@ -131,7 +131,9 @@ def test_postgres_refuses_wrong_logins_and_unknown_databases(postgres: Postgres)
     assert condition(Catalog("lake", "sql", "postgresql://127.0.0.1:9/db", "/tmp/wh")) == "catalog-unreachable"
 
 
-def test_a_wrong_bucket_key_or_endpoint_makes_the_storage_unreachable(seaweed: Seaweed, tmp_path: Path) -> None:
+def test_a_wrong_bucket_or_key_is_refused_and_an_endpoint_without_an_answer_is_away(
+    seaweed: Seaweed, tmp_path: Path
+) -> None:
     bucket, uri = seaweed.make_bucket("keys"), f"sqlite:///{tmp_path}/c.db"
 
     def catalog(place: str, **changed: str) -> Catalog:
@@ -139,11 +141,15 @@ def test_a_wrong_bucket_key_or_endpoint_makes_the_storage_unreachable(seaweed: S
         return Catalog("lake", "sql", uri, place, {key.replace("s3-", "s3."): v for key, v in properties.items()})
 
     check_catalog(catalog(f"{bucket}/wh"))
-    assert condition(catalog("s3://no-such-bucket/wh")) == "storage-unreachable"
-    assert condition(catalog(f"{bucket}/wh", s3_secret_access_key="wrong")) == "storage-unreachable"
+    assert condition(catalog("s3://no-such-bucket/wh")) == "storage-refused"
+    assert condition(catalog(f"{bucket}/wh", s3_secret_access_key="wrong")) == "storage-refused"
     assert condition(catalog(f"{bucket}/wh", s3_endpoint="http://127.0.0.1:9")) == "storage-unreachable"
     (tmp_path / "file").write_text("")
-    assert condition(Catalog("lake", "sql", uri, str(tmp_path / "file" / "wh"))) == "storage-unreachable"
+    assert condition(Catalog("lake", "sql", uri, str(tmp_path / "file" / "wh"))) == "storage-refused"
+    away = catalog(f"{bucket}/wh", s3_endpoint="http://127.0.0.1:9")
+    with pytest.raises(ProfileError) as caught:
+        connect.check_checkpoints(f"{bucket}/points", away)
+    assert ([each.condition for each in caught.value.problems], caught.value.exit_code) == (["storage-unreachable"], 1)
 
 
 def test_a_checkpoint_folder_that_cannot_be_written_is_refused(seaweed: Seaweed, tmp_path: Path) -> None:
@@ -169,7 +175,7 @@ def test_debug_and_run_refuse_a_bad_target_before_anything_is_written(tmp_path: 
             [
                 (embedded(catalog={"type": "rest", "uri": page, "warehouse": ""}), "catalog", "not-a-catalog"),
                 (embedded(catalog={"uri": "mysql://h/db"}), "catalog", "catalog-uri"),
-                (embedded(catalog={"warehouse": "s3://no-such-bucket", **s3}), "catalog", "storage-unreachable"),
+                (embedded(catalog={"warehouse": "s3://no-such-bucket", **s3}), "catalog", "storage-refused"),
                 (embedded(checkpoints="s3://no-such-bucket/c", catalog=s3), "checkpoints", "checkpoints-unwritable"),
                 (embedded(checkpoints="profiles.yml/c"), "checkpoints", "checkpoints-unwritable"),
             ]
@@ -179,7 +185,7 @@ def test_debug_and_run_refuse_a_bad_target_before_anything_is_written(tmp_path: 
             found = {name: command.run(name, "--log-format", "json") for name in ("debug", "run")}
             assert {name: (done.code, done.conditions()) for name, done in found.items()} == {
                 "debug": (1, [expected]),
-                "run": (1 if expected == "storage-unreachable" else 2, [expected]),
+                "run": (2, [expected]),
             }
             assert f'"check": "{check}", "ok": false' in found["debug"].out
             assert command.written() == set()
