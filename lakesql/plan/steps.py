@@ -7,7 +7,7 @@ stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from lakesql.errors import Problem, RunError, quoted
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import StateColumn, TableState
-from lakesql.stream.types import Growth, find_growth, parse_type, stored_type, type_at
+from lakesql.stream.types import Growth, find_field, find_growth, parse_type, stored_type, type_at
 
 F = TypeVar("F", PartitionField, SortField)
 
@@ -228,7 +228,10 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
         if key in there and not _holds(there[key].type, new := stored_type(column.type or ""))
     ]
     old_fields = {_folded(field): field for field in state.partition_by}
-    new_fields = {_folded(field): field for field in spec.partition_by}
+    here, made = (_row_type(columns) for columns in (state.columns, spec.columns))
+    new_fields = {
+        _folded(field): replace(field, column=_spelled(field.column, here, made)) for field in spec.partition_by
+    }
     is_ordered = [*map(_folded, spec.order_by)] == [*map(_folded, state.order_by)]
     return _Changes(
         added=tuple(column for key, column in wanted.items() if key not in there),
@@ -263,6 +266,24 @@ def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
 def _root(path: str) -> str:
     """The column that a field lies in, by its path, in lower case."""
     return path.lower().split(".")[0]
+
+
+def _row_type(columns: Sequence[TableColumn] | Sequence[StateColumn]) -> str:
+    fields = (f"{identifier(column.name)}: {column.type or 'void'}" for column in columns)
+    return f"struct<{', '.join(fields)}>"
+
+
+def _spelled(path: str, table: str, wanted: str) -> str:
+    """The path to a field as a table's struct has it that takes the rows of another: an ALTER finds no other spelling.
+
+    `table` and `wanted` are the struct's types; where the table has no such field yet, it gets the other's.
+    """
+    kinds, spelled = [parse_type(table), parse_type(wanted)], []
+    for name in path.split("."):
+        found = [find_field(kind, name) for kind in kinds]
+        spelled.append(next((field.name for field in found if field), name))
+        kinds = [field.type if field else None for field in found]
+    return ".".join(spelled)
 
 
 def _folded(field: F) -> F:

@@ -197,6 +197,17 @@ class TestColumns:
         )
 
 
+def test_a_new_partition_field_is_spelled_as_the_table_has_it() -> None:
+    columns = {"Doc": "struct<At: timestamp, Inner: struct<No: bigint>>", "id": "bigint"}
+    stored = [StateColumn("Doc", "struct<At: timestamp, Inner: struct<No: bigint>>"), StateColumn("id", "bigint")]
+    wanted = (PartitionField("days", "doc.AT"), PartitionField("bucket", "DOC.inner.no", 4))
+    spelled = (PartitionField("days", "Doc.At"), PartitionField("bucket", "Doc.Inner.No", 4))
+    steps = plan(replace(with_columns(**columns), partition_by=wanted), having(*stored))
+    assert steps == (change_partitions(ORDERS, (), spelled),)
+    there = replace(having(*stored), partition_by=spelled)
+    assert plan(replace(with_columns(**columns), partition_by=wanted), there) == ()
+
+
 class TestTypes:
     @pytest.mark.parametrize("policy", EVOLVING)
     @pytest.mark.parametrize(
