@@ -43,6 +43,7 @@ from lakesql.project.procedures import (
 )
 from lakesql.project.profiles import adds_functions
 from lakesql.project.sort_order import ZORDER
+from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
@@ -438,6 +439,11 @@ def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -
         if isinstance(found, Problem):
             what = f"`where` of {task.name}: {found.what}"
             yield replace(found, what=what, place=place)
+        elif part := find_no_filter(options.where):
+            what = f"`where` of {task.name}: Iceberg cannot look for files by {part}."
+            why = "It compares columns, as they are or in its own transforms, with values."
+            fix = f"Write each column by itself, or as `{task.table.catalog}.system.truncate(1, city) = 'R'`."
+            yield Problem("bad-expression", what, why, fix, place)
 
 
 def _check_sizes(select: Select) -> Iterable[Problem]:
