@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from lakesql.compile.select import Select
 from lakesql.decode import Node
@@ -24,12 +24,14 @@ from lakesql.template.reader import Macro
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A model in both versions, each with its SELECT."""
+    """A model in both versions, each with its SELECT. `renames` are the names of models that are new, each with the one
+    that it had."""
 
     old: Version
     new: Version
     before: Select
     after: Select
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def model(self) -> Model:

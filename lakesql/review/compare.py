@@ -72,7 +72,7 @@ def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, 
     before = old.select(name)
     if not isinstance(before, Select):
         return ModelReview(name, (_not_compared(after, before),), statements=Statements(None, compiled_text(after)))
-    return _review_both(Change(old, new, before, after))
+    return _review_both(Change(old, new, before, after, renamed))
 
 
 def _review_both(change: Change) -> ModelReview:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from lakesql.compile.select import Select
 from lakesql.conditions import CONDITIONS
 from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.progress.advice import rename_command
 from lakesql.engine.progress.decide import check_identity, decide
 from lakesql.engine.progress.position import THROUGH, Position, Source, SourceKind
 from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState
@@ -193,8 +194,22 @@ def _source(name: str, kind: SourceKind, read: _Read) -> Source:
 
 def _refusal(change: Change, problem: Problem) -> Reason:
     verdict: Verdict = "rebuild" if problem.condition in REBUILD else "breaks"
-    do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
+    renamed = _renamed_streams(change) if problem.condition == "streams-changed" else ()
+    if renamed:
+        commands = ", ".join(f"`{rename_command(former, name)}`" for former, name in renamed)
+        do = f"Take along what the former names have, and it goes on where it stands: {commands}"
+    else:
+        do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
     return Reason(verdict, problem.condition, _what(change, problem), _place(change, problem.condition), do)
+
+
+def _renamed_streams(change: Change) -> tuple[tuple[str, str], ...]:
+    """The models that the SELECT streams under new names, each with the former one first; none where other streams have
+    changed too."""
+    before, after = (list(select.query.streams_read) for select in (change.before, change.after))
+    renamed = tuple((former, name) for name, former in change.renames.items() if name in after if former in before)
+    names = dict(renamed)
+    return renamed if [names.get(name, name) for name in before] == after else ()
 
 
 def _decide(change: Change) -> Iterator[Problem]:

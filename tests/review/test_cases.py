@@ -107,3 +107,17 @@ def test_a_project_that_is_as_it_was_has_no_reason(project: Path) -> None:
     assert review.verdict == "none"
     assert len(review.models) == 15
     assert all(not model.reasons for model in review.models)
+
+
+def test_who_streams_a_renamed_model_is_told_to_take_it_along(project: Path) -> None:
+    case = parse_case((CASES[0].parent / "rename_with_table.case").read_text("utf-8"))
+    review = review_case(case, project)
+    (reason,) = (
+        reason
+        for model in review.models
+        if model.name == "checkouts"
+        for reason in model.reasons
+        if reason.condition == "streams-changed"
+    )
+    assert "`lakesql rename clicks views`" in reason.do
+    assert "rewind" not in reason.do and "start" not in reason.do
