@@ -231,6 +231,27 @@ def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project:
     assert rows(project, "u") == sorted([*newest(range(6)), {"id": -1, "n": -1}], key=str)
 
 
+@pytest.mark.long
+def test_what_a_stream_has_read_without_a_row_of_its_own_expires(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={**LAZY, **one})
+    project.model("d", "SELECT id, n FROM {a} WHERE n >= 4", mode="append", maintenance=False)
+    record(project, 0, 1, 2)
+    project.run("a").check()
+    project.run("d").check()
+    assert project.rows("d") == []
+    record(project, 3)
+    project.run("a").check()
+    held = len(project.snapshot_ids("a"))
+    assert "a.expire_snapshots" in tasks(keep(project, "a", in_ten_days))
+    assert 1 < len(project.snapshot_ids("a")) < held, "what was read stays, or what was not is gone"
+    record(project, 4)
+    project.run("a").check()
+    project.run("d").check()
+    assert rows(project, "d") == [row for row in appended(range(5)) if row["n"] >= 4] != []
+
+
 def test_a_model_that_streams_the_table_since_it_was_changed_misses_none_of_its_rows(project: Project) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}

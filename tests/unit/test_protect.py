@@ -70,3 +70,23 @@ def test_a_checkpoint_that_was_made_behind_the_ledger_counts_instead(place: Any)
 def test_a_reader_that_has_written_nothing_needs_all() -> None:
     assert needs(facts(), [], None) is None
     assert needs(facts(), [], made_behind(None)) is None
+
+
+def empty_since(after: int, through: int, committed: int, *positions: Any, id_: str = "c-0") -> Checkpoint:
+    """A checkpoint that has noted empty batches, with one more that is planned."""
+    done = frozenset(range(committed + 1))
+    origin = Origin("b", "", (), "", empty_after=after, empty_through=through)
+    return Checkpoint(id_, done | {committed + 1}, done, {committed: positions, committed + 1: (at(13),)}, origin)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_of_empty_batches_the_checkpoint_says_what_was_read(place: Any) -> None:
+    found = stand((place,))
+    assert needs(facts(), [], empty_since(-1, 4, 4, place)) == found, "none of its batches had a row"
+    assert needs(facts(), [], empty_since(-1, 3, 4, place)) is None, "the last one had some, for all that is known"
+    assert needs(facts(), [], empty_since(2, 4, 4, place)) is None, "it had written a batch"
+    entries = [entry(2, at(11)), entry(1, at(11))]
+    assert needs(facts(), entries, empty_since(2, 4, 4, place)) == found
+    assert needs(facts(), entries, empty_since(1, 4, 4, place)) == 11, "it has written since"
+    assert needs(facts(), entries, empty_since(2, 3, 4, place)) == 11
+    assert needs(facts(), entries, empty_since(-1, 4, 4, place, id_="c-1")) == 11, "another one has written"

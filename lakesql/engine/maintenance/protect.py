@@ -93,8 +93,11 @@ def needs(facts: TableFacts, entries: Sequence[Entry], checkpoint: Checkpoint | 
 
     `entries` are its newest two, newest first. A reader that streams the table since a short time may have written many
     batches of other streams before: where its newest entry names none of the table's snapshots, it has read nothing of
-    it. A checkpoint that was made behind the newest entry, as by `lakesql rewind`, counts instead.
+    it. A checkpoint that was made behind the newest entry, as by `lakesql rewind`, counts instead; so does one that has
+    noted that all batches after that entry were empty.
     """
+    if checkpoint is not None and _is_empty_since(checkpoint, entries[0] if entries else None):
+        return _oldest_stand(facts, checkpoint.positions.get(checkpoint.newest_committed, ()))
     if not entries:
         return None
     newest = list(entries[0].positions.values())
@@ -111,6 +114,17 @@ def _is_made_behind(checkpoint: Checkpoint, entry: Entry) -> bool:
     """Whether a checkpoint was made when this entry was there already, and no batch of it has come to the table."""
     origin = checkpoint.origin
     return origin is not None and checkpoint.id != entry.checkpoint and origin.follows == newest_batch(entry)
+
+
+def _is_empty_since(checkpoint: Checkpoint, entry: Entry | None) -> bool:
+    """Whether each batch after the one of this entry had no row, up to the last that Spark knows to be done."""
+    origin = checkpoint.origin
+    if origin is None or checkpoint.newest_committed < 0:
+        return False
+    if entry is not None and entry.checkpoint != checkpoint.id and not _is_made_behind(checkpoint, entry):
+        return False
+    last = entry.batch if entry is not None and entry.checkpoint == checkpoint.id else -1
+    return origin.empty_after == last and origin.empty_through >= checkpoint.newest_committed
 
 
 def _oldest_stand(facts: TableFacts, positions: Iterable[Position]) -> int | None:
