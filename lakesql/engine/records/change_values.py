@@ -21,11 +21,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.decimals import Decimals, has_digits, is_exact
+from lakesql.engine.records.json_text import (
+    as_written,
+    bound,
+    has_rewritten,
+    holds_text,
+    is_rewritten,
+    members,
+    value_of,
+)
 from lakesql.engine.records.parse import (
     Contract,
     ContractColumn,
     as_text,
-    bound,
     from_json,
 )
 from lakesql.engine.records.times import COMMON_DAYS, is_whole_number, time_of
@@ -39,17 +47,41 @@ SENT_BY = "REPLICA IDENTITY FULL sends it"
 """How one gets it all the same."""
 
 
-NUMBERS = "_lakesql_numbers"
-"""The JSON numbers of a record with more digits than a double may have; NULL where there are none."""
+def row_as_written(row: Column, record: Column, text: Column, contract: Contract) -> Column:
+    """A row of `row_texts` with the values that stand in the record, where what Spark has read may be another.
+
+    `record` is the text in which the row was found, `text` the row's own. What a column says of which a value was not
+    sent is left as it is known. A decimal whose digits cannot be found becomes a text that is none.
+    """
+    asked = [_may_be_rewritten(column, row, record) for column in contract.columns]
+
+    def value(column: ContractColumn, found: Column) -> Column:
+        read, own = row[column.name], value_of(found, F.lit(column.name))
+        written = as_written(read, own, T.StringType())
+        if isinstance(column.type, T.DecimalType):
+            written = F.when(own.isNotNull(), written).otherwise(F.concat(F.lit("?"), read))
+        is_left = is_unavailable(read) | ~_may_be_rewritten(column, row, record)
+        return F.when(is_left, read).otherwise(written)
+
+    def struct_of(found: Column) -> Column:
+        return F.struct(*(value(column, found).alias(column.name) for column in contract.columns))
+
+    is_asked = F.array_contains(F.array(F.lit(False), *asked), True) & row.isNotNull()
+    return F.when(is_asked, bound(members(text), struct_of)).otherwise(row)
 
 
-def read_numbers(contract: Contract) -> dict[str, Column]:
-    """The column that reading the decimals of a contract begins with."""
-    if "decimal(" not in " ".join(column.type.simpleString() for column in contract.columns):
-        return {NUMBERS: F.lit(None).cast("array<string>")}
-    record = F.col("value").cast("string")
-    numbers = F.regexp_extract_all(record, F.lit(_FRACTION), F.lit(1))
-    return {NUMBERS: F.when(record.rlike(LONG_FRACTION), numbers)}
+def _may_be_rewritten(column: ContractColumn, row: Column, record: Column) -> Column:
+    read = row[column.name]
+    if isinstance(column.type, T.DecimalType):
+        return F.coalesce(read.rlike("^-?[0-9]") & record.rlike(LONG_FRACTION), F.lit(False))
+    if isinstance(column.type, T.StringType) or _keeps_digits(column.type):
+        return is_rewritten(read, record, column.name)
+    return F.lit(False)
+
+
+def _keeps_digits(wanted: T.DataType) -> bool:
+    """Whether values of a type hold texts or decimals, of which no digit may be lost."""
+    return is_nested(wanted) and (holds_text(wanted) or "decimal(" in wanted.simpleString())
 
 
 def read_values(name: str, row: Column, texts: Column, kinds: Column, contract: Contract) -> list[dict[str, Column]]:
@@ -83,14 +115,12 @@ def _to_write(row: Column, column: ContractColumn) -> Column:
     return F.struct(row[column.name].alias("text"), *literals)
 
 
-Coding = Literal["", "text", "number", "decimal"]
+Coding = Literal["", "text", "number"]
 """How values of a type may be written in code: not at all, as a time of day or a number in a text, or as a number."""
 
 
 def _coding(wanted: T.DataType) -> Coding:
     match wanted:
-        case T.DecimalType():
-            return "decimal"
         case T.NumericType():
             return "number"
         case T.StringType():
@@ -104,7 +134,7 @@ def _may_be_coded(contract: Contract) -> Column:
     if any(column.unit and isinstance(column.type, T.StringType) for column in contract.columns):
         return F.lit(True)
     signs = (F.col("value").contains(F.lit(sign)) for sign in _SIGNS)
-    found = reduce(or_, signs, F.col("key").contains(F.lit(_SIGNS[0])) | F.col(NUMBERS).isNotNull())
+    found = reduce(or_, signs, F.col("key").contains(F.lit(_SIGNS[0])))
     return F.coalesce(found, F.lit(False))
 
 
@@ -117,18 +147,18 @@ def _written(it: Column, kinds: Column) -> Column:
     kind = F.try_element_at(kinds, it["name"])
     unit = F.coalesce(_unit_of(kind["name"], _TIME_UNITS), it["unit"])
     found = Hint(unit, *_scale_of(kind["name"], kind["parameters"]["scale"]), None)
-    return _plain(it["text"], it["coding"] == "text", it["coding"] == "decimal", found)
+    return _plain(it["text"], it["coding"] == "text", found)
 
 
-def _plain(text: Column, is_text: Column, is_decimal: Column, hint: Hint) -> Column:
-    """The text of a number or of a text, which may be written in code; NULL where a decimal has lost digits."""
+def _plain(text: Column, is_text: Column, hint: Hint) -> Column:
+    """The text of a number or of a text, which may be written in code."""
     # `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has no scale
     is_own = hint.is_any_scale | (~is_text & text.startswith('{"scale":'))
     own, own_scale = (F.get_json_object(text, path) for path in ("$.value", "$.scale"))
     digits, scale = F.when(is_own, own).otherwise(text), F.when(is_own, own_scale).otherwise(hint.scale)
     number = F.when(~is_own & hint.scale.isNull(), text).otherwise(_written_out(digits, scale))
     time = F.when(is_text & hint.unit.isNotNull() & is_whole_number(text), _time_of_day(text, hint.unit))
-    return time.when(~(is_decimal & _is_rounded(text)), number)
+    return time.otherwise(number)
 
 
 def has_nested(contract: Contract) -> bool:
@@ -159,7 +189,14 @@ def shaped(row: Column, contract: Contract) -> Column:
             return text
         fields = [T.StructField("v", as_text(column.type)), T.StructField(CORRUPT, T.StringType())]
         read = from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), T.StructType(fields))
-        return bound(read, lambda found: F.when(found[CORRUPT].isNull(), found["v"]))
+        if not _keeps_digits(column.type):
+            return bound(read, lambda found: F.when(found[CORRUPT].isNull(), found["v"]))
+
+        def exact(found: Column) -> Column:
+            written = as_written(found["v"], text, as_text(column.type))
+            return F.when(found[CORRUPT].isNull(), F.when(has_rewritten(text), written).otherwise(found["v"]))
+
+        return bound(read, exact)
 
     return F.when(row.isNotNull(), F.struct(*(opened(column).alias(column.name) for column in contract.columns)))
 
@@ -281,7 +318,7 @@ def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             return F.transform_values(text, lambda _, item: read_value(item, element, hint))
         case _:
             coding = _coding(wanted)
-            plain = _plain(text, F.lit(coding == "text"), F.lit(coding == "decimal"), hint) if coding else text
+            plain = _plain(text, F.lit(coding == "text"), hint) if coding else text
             return typed(plain, wanted, hint)
 
 
@@ -337,26 +374,8 @@ def _bytes(text: Column, encoding: Encoding | None) -> Column:
     return F.try_to_binary(F.translate(text, "-_", "+/"), F.lit("base64"))
 
 
-_FRACTION = r"[:\[,]\s*(-?[0-9]+[.][0-9]+(?:[eE][-+]?[0-9]+)?)"
 LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]"
 """JSON numbers that no text of a double may be the same as."""
-
-
-def _is_rounded(text: Column) -> Column:
-    """Whether a JSON number has lost digits on its way: Spark's reader sends one through a double to make it a text.
-
-    Then a number stands in the record that is the same double, of other digits.
-    """
-
-    def digits(number: Column) -> Column:
-        return F.regexp_replace(F.regexp_replace(number, "[eE].*$|[^0-9]", ""), "^0+|0+$", "")
-
-    def is_other(number: Column) -> Column:
-        return (number.try_cast("double") == text.try_cast("double")) & (digits(number) != digits(text))
-
-    is_number = text.contains(".") & ~F.col("value").cast("string").contains(F.concat(F.lit('"'), text, F.lit('"')))
-    found = F.exists(F.col(NUMBERS), is_other)
-    return F.coalesce(F.when(F.col(NUMBERS).isNotNull() & is_number, found), F.lit(False))
 
 
 def _decimal(text: Column, wanted: T.DecimalType, decimals: Decimals) -> Column:

@@ -28,10 +28,10 @@ from lakesql.engine.records.event import (
     row_names,
     sent_texts,
 )
+from lakesql.engine.records.json_text import bound
 from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
     Contract,
-    bound,
     raw_struct,
     record_struct,
     rejected_struct,
@@ -73,7 +73,7 @@ def parse_changes(
     """
     has_before, is_not_plain = "before" in keep_change, None
     if contract.is_mirrored:
-        raw = raw.withColumn(_KEY_NAMES, _key_names())
+        raw = raw.withColumn(_KEY_NAMES, _key_names(contract))
     if can_be_plain(contract, has_before):
         raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(PLAIN)["is_plain"]
     *stages, last = _read(contract, has_before)
@@ -165,7 +165,7 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
     They have no headers any more: a record that may be a half of a key change is first taken for one.
     """
-    stages = [*([{_KEY_NAMES: _key_names()}] if contract.is_mirrored else []), *_read(contract, False)]
+    stages = [*([{_KEY_NAMES: _key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
     faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
     found = with_stages(rejected, [*stages, {"detail": _first(faults)}])
     return found.drop(*(name for stage in stages for name in stage))
@@ -270,12 +270,22 @@ def _is_key_alone(contract: Contract) -> Column:
     return reduce(and_, has_none, F.lit(True))
 
 
-def _key_names() -> Column:
-    """The columns of a record's key, in small letters; NULL where it is no JSON object."""
+ROUTER_FIELD = "__dbz__physicaltableidentifier"
+"""What Debezium's ByLogicalTableRouter adds to the key of a record, in small letters: the table it came from."""
+
+
+def _key_names(contract: Contract) -> Column:
+    """The columns of a record's key, in small letters; NULL where it is no JSON object.
+
+    What a router adds is no column, unless the stream says so.
+    """
     key = F.lower(F.col("key").cast("string"))
     is_wrapped = F.get_json_object(key, "$.schema").isNotNull()
     inner = F.when(key.contains('"payload"') & is_wrapped, F.get_json_object(key, "$.payload"))
-    return F.json_object_keys(F.coalesce(inner, key))
+    names = F.json_object_keys(F.coalesce(inner, key))
+    if ROUTER_FIELD in map(str.lower, contract.key):
+        return names
+    return F.array_remove(names, ROUTER_FIELD)
 
 
 def _are_of_key(names: Column, contract: Contract) -> Column:

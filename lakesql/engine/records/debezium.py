@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.log_positions import LATE_READ, READ_BY_SNAPSHOT
-from lakesql.engine.records.parse import from_json
+from lakesql.engine.records.parse import as_text, from_json
 from lakesql.names import CORRUPT
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
 
@@ -32,6 +32,9 @@ HEAD = (
     T.StructField("transaction", TRANSACTION),
 )
 """What an event has besides its rows."""
+
+HEAD_TEXTS = tuple(T.StructField(field.name, as_text(field.dataType)) for field in HEAD)
+"""The same as it is read: its numbers may be JSON's, or texts (`"total_order": "3"`), as some converters write them."""
 
 _PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
 _KIND = T.StructType([T.StructField(part, T.StringType()) for part in FIELD_PARTS if part not in _PARAMETERS])
@@ -55,7 +58,7 @@ def debezium_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
     NULL where there is none. Its field `kinds` is what the schema says of the columns of the row after the change, by
     their names.
     """
-    fields = [*(T.StructField(name, row) for name in ("after", "before")), *HEAD]
+    fields = [*(T.StructField(name, row) for name in ("after", "before")), *HEAD_TEXTS]
     added = [
         T.StructField("schema", _SCHEMA),
         T.StructField("payload", T.StructType(fields)),
@@ -64,10 +67,13 @@ def debezium_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
     found = F.col(READ)
     is_wrapped = found["op"].isNull()
     rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
-    each = (F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]).alias(it.name) for it in fields)
+    each = {it.name: F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]) for it in fields}
+    each |= {it.name: each[it.name].try_cast(it.dataType) for it in HEAD}
     read = from_json(F.col("value").cast("string"), T.StructType([*fields, *added]))
     kinds = F.when(found["schema"].isNotNull(), by_name(F.get(rows, F.lit(0))["fields"]))
-    return [{READ: read}], F.when(found[CORRUPT].isNull(), F.struct(*each, kinds.alias("kinds")))
+    each["kinds"] = kinds
+    event = F.struct(*(value.alias(name) for name, value in each.items()))
+    return [{READ: read}], F.when(found[CORRUPT].isNull(), event)
 
 
 def by_name(fields: Column) -> Column:

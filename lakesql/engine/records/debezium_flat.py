@@ -50,7 +50,12 @@ def flat_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
 def flat_text() -> Column:
     """The text of the row, which is the `payload` where a schema stands beside it."""
     text = F.col("value").cast("string")
-    return F.when(_schema_fields().isNotNull(), F.get_json_object(text, "$.payload")).otherwise(text)
+    return F.when(has_schema(), F.get_json_object(text, "$.payload")).otherwise(text)
+
+
+def has_schema() -> Column:
+    """Whether a schema stands beside the row."""
+    return _schema_fields().isNotNull()
 
 
 def _kinds() -> Column:

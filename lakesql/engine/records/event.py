@@ -8,16 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
-from typing import assert_never
+from typing import Literal, assert_never
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.change_values import has_nested, read_numbers, read_values, row_texts, shaped
+from lakesql.engine.records.change_values import (
+    has_nested,
+    read_values,
+    row_as_written,
+    row_texts,
+    shaped,
+)
 from lakesql.engine.records.debezium import Head, debezium_event, debezium_field, place_of
-from lakesql.engine.records.debezium_flat import flat_event, flat_text
+from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_schema
 from lakesql.engine.records.dms import dms_event
+from lakesql.engine.records.json_text import bound, members, value_of
 from lakesql.engine.records.parse import Contract, from_json
 from lakesql.names import ROW
 from lakesql.stream.stream import Envelope
@@ -46,11 +53,10 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     key = F.col("key").cast("string")
     key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
     before = F.col(EVENT)["before"]
-    row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(
-        op_of() == "d", F.coalesce(before, from_json(key, texts))
-    )
+    key_row = row_as_written(from_json(key, texts), key, key, contract)
+    row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(op_of() == "d", F.coalesce(before, key_row))
     first, event = _event(texts, contract)
-    stages = [*first, {EVENT: event, **read_numbers(contract)}]
+    stages = [*first, {EVENT: event}, {EVENT: _event_as_written(contract)}]
     if has_nested(contract):
         stages += [{TEXTS: row}, {ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}]
     else:
@@ -73,6 +79,45 @@ def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column
             raise AssertionError("no change feed")
         case _:
             assert_never(contract.envelope)
+
+
+def _event_as_written(contract: Contract) -> Column:
+    """The event, with the values of its rows as they stand in the record."""
+    event, record = F.col(EVENT), F.col("value").cast("string")
+    for side in ("after", "before"):
+        written = row_as_written(F.col(EVENT)[side], record, _side_text(contract.envelope, side), contract)
+        event = event.withField(side, written)
+    return event
+
+
+def _side_text(envelope: Envelope, side: Literal["after", "before"]) -> Column:
+    """The text of the row after a change, or of the one before it."""
+    text = F.col("value").cast("string")
+    match envelope:
+        case "debezium":
+
+            def of_event(outer: Column) -> Column:
+                return F.coalesce(
+                    value_of(outer, F.lit(side)), value_of(members(value_of(outer, F.lit("payload"))), F.lit(side))
+                )
+
+            return bound(members(text), of_event)
+        case "dms":
+            is_data = (op_of() == "d") | F.lit(side == "after")
+
+            def of_record(outer: Column) -> Column:
+                data, image = (value_of(outer, F.lit(name)) for name in ("data", "before-image"))
+                native = F.when(is_data, data).otherwise(image)
+                return F.when(value_of(outer, F.lit("metadata")).isNotNull(), native).otherwise(text)
+
+            return bound(members(text), of_record)
+        case "debezium_flat":
+            found = value_of(members(text), F.lit("payload"))
+            return F.when(has_schema(), found).otherwise(text)
+        case "none":
+            raise AssertionError("no change feed")
+        case _:
+            assert_never(envelope)
 
 
 NO_EVENT: Mapping[Envelope, str] = {

@@ -1,12 +1,18 @@
-"""The text of JSON that Spark's parser does not keep: the records of a file, and the values of an object's members."""
+"""The text of JSON that Spark's parser does not keep: the records of a file, and values as they stand in a text.
+
+To make a text of a number, Spark sends it through a double; of an object and an array it writes the parts anew. So
+1.10 becomes 1.1, 1e400 becomes "Infinity" in quotes, and -0 becomes 0.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 DEPTH = 24
 """How many arrays and objects may stand within each other where the text of a value is looked for."""
@@ -26,16 +32,99 @@ def _nested(opening: str = r"\[{") -> str:
 _VALUE = f"(?:{_STRING}|{_nested()}|" + r'[^"\[\]{},\s]++)'
 
 
-def member(text: Column, name: str) -> Column:
-    """The value of an object's member as it stands in the text; '' where there is none of this name."""
-    key = re.escape(json.dumps(name, ensure_ascii=False))
-    others = r"(?:(?!" + key + r"\s*+:)" + _STRING + r"\s*+:\s*+" + _VALUE + r"\s*+,\s*+)*+"
-    return F.regexp_extract(text, r"(?s)^\s*+\{\s*+" + others + key + r"\s*+:\s*+(" + _VALUE + ")", 1)
+_MEMBER = r"(?s)(?:^\s*+\{|\G(?<!^)\s*+,)\s*+(" + _STRING + r")\s*+:\s*+(" + _VALUE + ")"
+
+_REWRITTEN = r"(?:-?[0-9]++[.eE]|-0|[-+]?[NI]|[\[{])"
+"""How a value begins of which Spark's text may be another than what stands in the record."""
+
+
+def members(text: Column) -> Column:
+    """The members of an object, the last one first: `names`, and `values` as they stand in the text.
+
+    What is in none of Spark's dialects of JSON but the strict one: names in single quotes are not found.
+    """
+    written = F.regexp_extract_all(text, F.lit(_MEMBER), F.lit(1))
+    names = F.from_json(F.concat(F.lit("["), F.array_join(written, ","), F.lit("]")), T.ArrayType(T.StringType()))
+    values = F.regexp_extract_all(text, F.lit(_MEMBER), F.lit(2))
+    return F.struct(F.reverse(names).alias("names"), F.reverse(values).alias("values"))
+
+
+def value_of(found: Column, name: Column) -> Column:
+    """The value of the last member of a name, of `members`; NULL where there is none."""
+    place = F.array_position(found["names"], name) - 1
+    return F.get(found["values"], place.cast("int"))
 
 
 def items(text: Column) -> Column:
     """The values of an array as they stand in the text."""
     return F.regexp_extract_all(text, F.lit(r"(?s)(?:^\s*+\[|\G(?<!^)\s*+,)\s*+(" + _VALUE + ")"), F.lit(1))
+
+
+def is_rewritten(read: Column, record: Column, name: str) -> Column:
+    """Whether what was read of a member as text may be another than what stands in its record, asked cheaply.
+
+    A value that is a JSON string is none of those, whatever stands in it.
+    """
+    looks_so = read.rlike(r"^[-0-9\[{\"]")
+    if json.dumps(name) != f'"{name}"':
+        return F.coalesce(looks_so, F.lit(False))  # the name may be escaped in the record
+    begins_so = record.rlike(f'"{re.escape(name)}"' + r"\s*+:\s*+" + _REWRITTEN)
+    return F.coalesce(looks_so & begins_so, F.lit(False))
+
+
+def has_rewritten(text: Column) -> Column:
+    """Whether the text of an array or object may have values within that are rewritten, asked cheaply."""
+    return text.rlike(r"[:\[,]\s*+" + _REWRITTEN)
+
+
+def as_written(read: Column, text: Column, wanted: T.DataType) -> Column:
+    """What was read of a value's text, where texts in it that are no JSON strings there are as they stand in the text.
+
+    `text` is NULL where it is not known; then it is what was read.
+    """
+    if not holds_text(wanted):
+        return read
+    match wanted:
+        case T.StructType(fields=fields):
+
+            def struct_of(found: Column) -> Column:
+                values = ((f, read[f.name], value_of(found, F.lit(f.name))) for f in fields)
+                return F.struct(*(as_written(value, own, f.dataType).alias(f.name) for f, value, own in values))
+
+            return F.when(read.isNotNull(), bound(members(text), struct_of))
+        case T.ArrayType(elementType=element):
+
+            def array_of(found: Column) -> Column:
+                each = F.transform(read, lambda item, place: as_written(item, F.get(found, place), element))
+                return F.when(F.size(found) == F.size(read), each).otherwise(read)
+
+            return bound(items(text), array_of)
+        case T.MapType(valueType=element):
+
+            def map_of(found: Column) -> Column:
+                return F.transform_values(read, lambda key, item: as_written(item, value_of(found, key), element))
+
+            return bound(members(text), map_of)
+        case _:
+            return F.when(read.isNotNull() & ~text.startswith('"'), text).otherwise(read)
+
+
+def holds_text(wanted: T.DataType) -> bool:
+    """Whether values of a type are texts, or hold some."""
+    match wanted:
+        case T.StringType():
+            return True
+        case T.StructType(fields=fields):
+            return any(holds_text(field.dataType) for field in fields)
+        case T.ArrayType(elementType=element) | T.MapType(valueType=element):
+            return holds_text(element)
+        case _:
+            return False
+
+
+def bound(value: Column, use: Callable[[Column], Column]) -> Column:
+    """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
+    return F.transform(F.array(value), use)[0]
 
 
 def split_documents(files: DataFrame) -> DataFrame:

@@ -30,7 +30,15 @@ from lakesql.engine.records.csv_text import (
 )
 from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, too_long, wider
 from lakesql.engine.records.encodings import decoded
-from lakesql.engine.records.json_text import member
+from lakesql.engine.records.json_text import (
+    as_written,
+    bound,
+    has_rewritten,
+    holds_text,
+    is_rewritten,
+    members,
+    value_of,
+)
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
@@ -185,6 +193,7 @@ def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
 _REASON = "_lakesql_reason"
 _ELEMENTS = "_lakesql_elements"
 _TEXTS = "_lakesql_texts"
+_WRITTEN = "_lakesql_written"
 Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
 
@@ -205,11 +214,6 @@ def with_stages(frame: DataFrame, stages: Iterable[Mapping[str, Column]], where:
     for stage in stages:
         frame = frame.withColumns({name: F.when(is_wanted, column) for name, column in stage.items()})
     return frame
-
-
-def bound(value: Column, use: Callable[[Column], Column]) -> Column:
-    """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
-    return F.transform(F.array(value), use)[0]
 
 
 def _with_tombstones(raw: DataFrame, contract: Contract) -> DataFrame:
@@ -259,7 +263,8 @@ def _key_text(key: Contract) -> Column:
 def _read(contract: Contract) -> dict[str, Column]:
     """The columns that reading adds to a raw record, in their order: `_lakesql_row`, and how it came about.
 
-    `_lakesql_texts` is the row as texts, where a value in it may be none; NULL elsewhere.
+    `_lakesql_texts` is the row as texts, where a value in it may be none; NULL elsewhere. `_lakesql_written` are the
+    members of the record as they stand there, where what Spark makes of one may be another.
 
     A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
     copies each field of the outermost object once more, as it looks its column up by name, which here are two.
@@ -274,7 +279,42 @@ def _read(contract: Contract) -> dict[str, Column]:
     columns = T.StructType(_text_type(contract).fields[:-1])
     schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
     elements = from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
-    return {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0)), **texts}
+    row = F.get(F.col(_ELEMENTS)["v"], F.lit(0))
+    is_asked = F.array_contains(F.array(F.lit(False), *_rewritten(columns, row), *_long_decimals(contract)), True)
+    return {
+        _ELEMENTS: _without_bombs(contract, elements),
+        _WRITTEN: F.when(is_asked, members(_text())),
+        ROW: _row_as_written(columns, row),
+        **texts,
+    }
+
+
+def _rewritten(columns: T.StructType, row: Column) -> list[Column]:
+    """Whether a text of a row that was read may be another than what stands in the record, by column."""
+
+    def leaf(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+        return text.rlike(r"^[-0-9\[{\"]") if isinstance(wanted, T.StringType) else None
+
+    asked = []
+    for field in columns.fields:
+        value = row[field.name]
+        if isinstance(field.dataType, T.StringType):
+            asked.append(is_rewritten(value, _text(), field.name))
+        elif (found := _anywhere(value, field.dataType, "", leaf)) is not None:
+            asked.append(found & has_rewritten(_text()))
+    return asked
+
+
+def _row_as_written(columns: T.StructType, row: Column) -> Column:
+    """A row that was read, with its texts as they stand in the record."""
+    if not holds_text(columns):
+        return row
+    written = F.col(_WRITTEN)
+    values = (
+        as_written(row[field.name], value_of(written, F.lit(field.name)), field.dataType).alias(field.name)
+        for field in columns.fields
+    )
+    return F.when(written.isNull() | row.isNull(), row).otherwise(F.struct(*values))
 
 
 def _doubt(contract: Contract) -> Column | None:
@@ -282,15 +322,21 @@ def _doubt(contract: Contract) -> Column | None:
 
     None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`.
     """
-    doubts: list[Column | None] = []
-    if contract.format == "json" and (scales := _wide_scales(contract)):
-        doubts.append(_text().rlike(f"{DIGITS_WITH_COMMA}|{too_long(min(scales))}"))
+    doubts: list[Column | None] = list(_long_decimals(contract))
     if _takes_times_alone(contract):
         timed = [column for column in contract.columns if not column.is_counted]
         today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in timed]
         if (is_today := _any(today)) is not None:
             doubts.append(is_today & _text().rlike(TIME_ALONE))
     return _any(doubts)
+
+
+def _long_decimals(contract: Contract) -> list[Column]:
+    """Whether a record may have a decimal with a comma, or one of more digits than are read of it."""
+    scales = _wide_scales(contract)
+    if contract.format != "json" or not scales:
+        return []
+    return [_text().rlike(f"{DIGITS_WITH_COMMA}|{too_long(min(scales))}")]
 
 
 def _wide_scales(contract: Contract) -> list[int]:
@@ -522,7 +568,7 @@ def _as_written(column: ContractColumn) -> Column:
     texts = F.col(_TEXTS)[column.name]
     if not isinstance(column.type, T.DecimalType):
         return texts
-    written = F.regexp_replace(member(_text(), column.name), '^"|"$', "")
+    written = F.regexp_replace(value_of(F.col(_WRITTEN), F.lit(column.name)), '^"|"$', "")
     return F.when(texts.isNotNull(), F.coalesce(F.nullif(written, F.lit("")), texts))
 
 

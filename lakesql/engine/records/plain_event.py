@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
-from lakesql.engine.records.debezium import HEAD
+from lakesql.engine.records.debezium import HEAD, HEAD_TEXTS
 from lakesql.engine.records.event import change_field
+from lakesql.engine.records.json_text import is_rewritten
 from lakesql.engine.records.parse import Contract, ContractColumn, from_json
 from lakesql.names import CHANGE, CORRUPT
 
@@ -42,7 +43,11 @@ def can_be_plain(contract: Contract, has_before: bool) -> bool:
 def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> DataFrame:
     """Raw records with `PLAIN`. `is_key_right`: whether the record's key has the columns of the stream's."""
     row = T.StructType([T.StructField(it.name, _read_type(it.type)) for it in contract.columns])
-    fields = [*HEAD, T.StructField("after", row), *(T.StructField(name, T.StringType()) for name in (_SCHEMA, CORRUPT))]
+    fields = [
+        *HEAD_TEXTS,
+        T.StructField("after", row),
+        *(T.StructField(name, T.StringType()) for name in (_SCHEMA, CORRUPT)),
+    ]
     is_bare = ~F.startswith(F.col("value"), F.lit(b'{"schema"'))
     read = F.when(is_bare, from_json(F.col("value").cast("string"), T.StructType(fields)))
     after = F.col(_READ)["after"]
@@ -52,7 +57,7 @@ def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> Data
     # projection with those over it, in which each value is named several times.
     plain = F.struct(
         F.struct(*(value.alias(name) for name, value in values.items())).alias("values"),
-        *(F.col(_READ)[field.name].alias(field.name) for field in HEAD),
+        *(value.alias(name) for name, value in _head().items()),
         is_plain.alias("is_plain"),
         F.spark_partition_id().alias("once"),
     )
@@ -60,6 +65,11 @@ def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> Data
 
 
 _SCHEMA = "schema"
+
+
+def _head() -> Mapping[str, Column]:
+    """What the event has besides its rows."""
+    return {field.name: F.col(_READ)[field.name].try_cast(field.dataType) for field in HEAD}
 
 
 def _read_type(wanted: T.DataType) -> T.DataType:
@@ -74,10 +84,12 @@ def _value(read: Column, column: ContractColumn) -> Column:
 def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
     """Whether nothing is wrong with an event: all that `_faults` of `changes.py` asks, of what may be wrong here."""
     read, after = F.col(_READ), F.col(_READ)["after"]
+    record = F.col("value").cast("string")
     asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
     for name in contract.sequence:
         is_field = name.startswith(f"{CHANGE}.")
-        asked.append((change_field(name.split(".")[1], read, contract) if is_field else after[name]).isNotNull())
+        field = change_field(name.split(".")[1], _head(), contract) if is_field else after[name]
+        asked.append(field.isNotNull())
     for column in contract.columns:
         value, text = values[column.name], after[column.name]
         if column.required or column.name in contract.key:
@@ -87,10 +99,12 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
                 pass
             case T.DoubleType():
                 asked.append(value.isNull() | (F.abs(value) < float("inf")))
-            case T.StringType() | T.BinaryType():
+            case T.StringType():
+                asked.append(~is_unavailable(text) & ~is_rewritten(text, record, column.name))
+            case T.BinaryType():
                 asked.append((text.isNull() | value.isNotNull()) & ~is_unavailable(text))
             case _:
                 asked.append(text.isNull() | value.isNotNull())
     if any(isinstance(column.type, T.DecimalType) for column in contract.columns):
-        asked.append(~F.col("value").cast("string").rlike(LONG_FRACTION))
+        asked.append(~record.rlike(LONG_FRACTION))
     return F.coalesce(reduce(and_, asked), F.lit(False))
