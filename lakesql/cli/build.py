@@ -35,8 +35,9 @@ def command(
 ) -> int:
     """Run models and their tests: unit tests before a model, data tests of its table after it.
 
-    Each model takes what is there and ends, as in `lakesql run --once`. One whose tests fail has failed: the models
-    that read it are skipped. Warnings stop nothing. Exit code 1: a model, or a test, fails.
+    Unit tests that DuckDB does not answer run on Spark. Each model takes what is there and ends, as in
+    `lakesql run --once`. One whose tests fail has failed: the models that read it are skipped. Warnings stop nothing.
+    Exit code 1: a model, or a test, fails.
     """
     from lakesql.cli import project
     from lakesql.cli.run import run_selected
@@ -49,8 +50,8 @@ def command(
     manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))
     units = [test for test in manifest.unit_tests if test.model in names]
-    answers = _answer_units(manifest, names, units, given.options) if engine == "spark" and units else []
-    build = plan_build(manifest, names, work.tests, units, engine, answers)
+    answers = _answer_units(manifest, names, units, engine, given.options)
+    build = plan_build(manifest, names, work.tests, answers, engine)
     code = run_selected(
         given.options,
         work,
@@ -69,12 +70,15 @@ def command(
 
 
 def _answer_units(
-    manifest: Manifest, names: Sequence[str], tests: Sequence[UnitTest], options: Options
+    manifest: Manifest, names: Sequence[str], tests: Sequence[UnitTest], engine: Engine, options: Options
 ) -> list[Result]:
-    """The results of the unit tests on Spark, before the run opens its own session in the same process."""
-    from lakesql.cli.test import run_unit_tests
+    """The results of the unit tests, before the run opens its own session of Spark in the same process."""
+    if not tests:
+        return []
+    from lakesql.cli.test import answer_unit_tests
     from lakesql.compile.select import build_selects
     from lakesql.run.bind import bind_selects
 
     bound = bind_selects(manifest, build_selects(manifest, names))
-    return run_unit_tests(manifest, tests, "spark", options, [it for each in bound.values() for it in each.bindings])
+    bindings = [it for each in bound.values() for it in each.bindings]
+    return answer_unit_tests(manifest, tests, engine, options, bindings)

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(["needs-spark"]),
-    metavar="needs-spark",
-    help="Exit with 3 where a unit test could not be answered without Spark, if none fails.",
+    type=click.Choice(["failures", "needs-spark"]),
+    help="`failures`: a unit test that needs Spark is no failure. `needs-spark`: exit with 3 where one does, if none "
+    "fails. Left out, one that was not answered is exit code 1, as one that fails.",
 )
 @click.pass_obj
 def command(
@@ -70,7 +70,8 @@ def command(
 
     Both run on DuckDB. What is not known to mean the same there as on Spark is not answered there: a unit test says so,
     and for data tests Spark is started. Data tests read the tables as they are, and write nothing but failing rows
-    where a test stores them. Exit code 1: a test fails, or cannot be run; warnings leave it at 0.
+    where a test stores them. Exit code 1: a test fails, cannot be run, or needs Spark and has not got it; warnings
+    leave it at 0.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say
@@ -124,6 +125,24 @@ def run_unit_tests(
     from lakesql.unit.run import run_tests
 
     return run_tests(manifest, tests)
+
+
+def answer_unit_tests(
+    manifest: Manifest,
+    tests: Sequence[UnitTest],
+    engine: Engine,
+    options: Options,
+    reads_later: Iterable[StreamBinding],
+) -> list[Result]:
+    """Run unit tests, those that need Spark on Spark, so that each passes or fails."""
+    if engine == "spark":
+        return run_unit_tests(manifest, tests, "spark", options, reads_later)
+    from lakesql.unit.outcomes import unanswered
+
+    results = run_unit_tests(manifest, tests, "duckdb", options)
+    left = unanswered(results)
+    answers = iter(run_unit_tests(manifest, [result.test for result in left], "spark", options, reads_later))
+    return [next(answers) if result in left else result for result in results]
 
 
 def _record(manifest: Manifest, names: Sequence[str], name: str, records: int) -> int:
@@ -207,13 +226,15 @@ def render_document(units: Sequence[Result], results: Sequence[TestResult]) -> s
 
 
 def exit_code(units: Sequence[Result], results: Sequence[TestResult], fail_on: str | None) -> int:
-    """1: a test fails or cannot be run; 3: a unit test needs Spark, and that is asked for."""
+    """1: a test fails or cannot be run; where a unit test needs Spark it is what `fail_on` says, and 1 without it."""
     from lakesql.plan.test_results import is_bad
-    from lakesql.unit.outcomes import NeedsSpark, is_failed
+    from lakesql.unit.outcomes import is_failed, unanswered
 
     if is_bad(results) or any(is_failed(result) for result in units):
         return 1
-    return 3 if fail_on and any(isinstance(result.outcome, NeedsSpark) for result in units) else 0
+    if fail_on == "failures" or not unanswered(units):
+        return 0
+    return 3 if fail_on == "needs-spark" else 1
 
 
 @contextmanager

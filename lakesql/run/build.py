@@ -15,13 +15,11 @@ from lakesql.events import Emit, Noted, now_ms
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
-from lakesql.model.unit_tests import UnitTest
 from lakesql.plan.test_results import TestResult, is_bad
 from lakesql.run.models import LeasedQueries, Order, QueriesBy
 from lakesql.run.supervise import Queries, Query
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Result, is_failed, summary
-from lakesql.unit.run import run_tests
 
 NOT_REACHED = "the model did not get as far as its tests"
 
@@ -30,21 +28,21 @@ NOT_REACHED = "the model did not get as far as its tests"
 class Build:
     """Which tests belong to which model of a build, and how they have ended so far.
 
-    The unit tests of a model run before it. A data test belongs to the last of the models that it tests, and `order`
-    sees that this one is the last. `loose` are tests of no model that is built. `ran` are the models whose batches have
-    ended well, whatever their tests say. `answers` are the results of unit tests that have run already.
+    `units` are the results of the unit tests of a model, which is run only where they pass. A data test belongs to the
+    last of the models that it tests, and `order` sees that this one is the last. `loose` are tests of no model that is
+    built. `ran` are the models whose batches have ended well, whatever their tests say. `unit_results` are those of
+    models that were reached.
     """
 
     manifest: Manifest
     engine: Engine
-    units: Mapping[str, tuple[UnitTest, ...]]
+    units: Mapping[str, tuple[Result, ...]]
     owned: Mapping[str, tuple[DataTest, ...]]
     order: Order
     loose: tuple[DataTest, ...]
-    answers: Mapping[str, list[Result]]
     ran: set[str] = field(default_factory=set)
     results: dict[str, TestResult] = field(default_factory=dict)
-    unit_results: dict[str, list[Result]] = field(default_factory=dict)
+    unit_results: dict[str, tuple[Result, ...]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def all_results(self) -> list[TestResult]:
@@ -57,14 +55,13 @@ def plan_build(
     manifest: Manifest,
     names: Sequence[str],
     tests: Iterable[DataTest],
-    units: Iterable[UnitTest],
+    units: Sequence[Result],
     engine: Engine,
-    answers: Sequence[Result] = (),
 ) -> Build:
     """Put the tests into the order of the models `names`.
 
-    Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader. `answers`
-    are the results of unit tests that have run already; others run on DuckDB.
+    Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader. `units`
+    are the results of the models' unit tests, which have run.
     """
     graph = manifest.graph
     ids = graph.predecessors_within(node_id("model", name) for name in names)
@@ -93,8 +90,7 @@ def plan_build(
     return Build(
         manifest=manifest,
         engine=engine,
-        units={name: tuple(test for test in units if test.model == name) for name in names},
-        answers={name: [result for result in answers if result.test.model == name] for name in names},
+        units={name: tuple(result for result in units if result.test.model == name) for name in names},
         owned={name: tuple(found) for name, found in owned.items()},
         order=Order(
             {name: frozenset(waits[name] - read[name] - after.get(name, frozenset())) for name in names}, after
@@ -127,23 +123,20 @@ class _TestedQueries(Queries):
 
     def start(self, model: str, emit: Emit) -> Query | None:
         if model in self.build.units and model not in self.build.unit_results:
-            self.run_unit_tests(model, emit)
+            self.judge_unit_tests(model, emit)
         query = self.inner.start(model, emit)
         if query is None or model not in self.build.owned:
             return query
         return _TestedQuery(query, partial(self.run_data_tests, model, emit), model)
 
-    def run_unit_tests(self, model: str, emit: Emit) -> None:
-        build = self.build
-        results = build.answers.get(model) or run_tests(build.manifest, build.units[model])
-        build.unit_results[model] = results
+    def judge_unit_tests(self, model: str, emit: Emit) -> None:
+        results = self.build.units[model]
+        self.build.unit_results[model] = results
         failed = [result.test.name for result in results if is_failed(result)]
         if failed:
             raise _failure(model, "Unit tests", failed, "Its batch was not begun.")
         if results:
-            counts = summary(results)
-            told = f"unit tests: {counts['passed']} passed, {counts['needs_spark']} need Spark and were not run"
-            emit(Noted(told if counts["needs_spark"] else told.partition(",")[0], now_ms(), model))
+            emit(Noted(f"unit tests: {summary(results)['passed']} passed", now_ms(), model))
 
     def run_data_tests(self, model: str, emit: Emit) -> None:
         def told(result: TestResult) -> None:

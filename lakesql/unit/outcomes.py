@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -50,6 +50,11 @@ def is_failed(result: Result) -> bool:
     return isinstance(result.outcome, Failed)
 
 
+def unanswered(results: Iterable[Result]) -> list[Result]:
+    """Those of tests that need Spark, and so have neither passed nor failed."""
+    return [result for result in results if isinstance(result.outcome, NeedsSpark)]
+
+
 def render_text(results: Sequence[Result]) -> str:
     """The tests that fail, each with what differs row by row; those that need Spark; and how many there are of each."""
     lines: list[str] = []
@@ -69,6 +74,8 @@ def render_text(results: Sequence[Result]) -> str:
                 assert_never(outcome)
     counts = summary(results)
     lines.append(f"{counts['passed']} passed, {counts['failed']} failed, {counts['needs_spark']} need Spark.")
+    if names := ", ".join(f"'{result.test.name}'" for result in unanswered(results)):
+        lines.append(f"Not answered without Spark: {names}. To answer them: lakesql test --unit --engine spark")
     return "\n".join(lines) + "\n"
 
 

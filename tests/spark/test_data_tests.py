@@ -6,10 +6,15 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from lakesql.plan.test_results import TestResult
 from lakesql.run.build import Build, plan_build, queries_with_tests
 from lakesql.run.test import Engine, TestRun, run_data_tests
+from lakesql.unit.outcomes import Passed
+from lakesql.unit.run import run_tests
 from tests.spark.project import Project, Ran
+from tests.spark.test_rewind import lakesql
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 COLUMNS = {
@@ -121,7 +126,7 @@ def test_duckdb_and_spark_find_the_same_rows(project: Project) -> None:
 def build_of(project: Project) -> tuple[Build, Ran]:
     manifest = project.manifest()
     names = tuple(manifest.models)
-    build = plan_build(manifest, names, manifest.data_tests, manifest.unit_tests, "duckdb")
+    build = plan_build(manifest, names, manifest.data_tests, run_tests(manifest, manifest.unit_tests), "duckdb")
     return build, project.run(queries_by=queries_with_tests(build, None), order=build.order)
 
 
@@ -175,3 +180,30 @@ def test_a_build_does_not_run_what_reads_a_model_whose_tests_fail(project: Proje
         "row_count_clients": "skipped",
         "relationships_orders_customer_clients": "skipped",
     }
+
+
+@pytest.mark.long
+def test_a_build_answers_unit_tests_on_spark_that_duckdb_does_not(project: Project) -> None:
+    project.stream("orders", {"id": "int", "customer": "int"})
+    project.model(
+        "sums", "SELECT customer, count(*) AS n FROM {orders} GROUP BY customer", mode="upsert", keys=["customer"]
+    )
+    project.model("log", "SELECT id FROM {orders}", mode="append")
+    project.record("orders", [{"id": 1, "customer": 7}])
+    given = [{"stream": "orders", "batches": [[{"id": 1, "customer": 1}], [{"id": 2, "customer": 1}]]}]
+    tests = [
+        {"name": "counted", "model": "sums", "given": given, "expect": {"rows": [{"customer": 1, "n": 3}]}},
+        {"name": "logged", "model": "log", "given": given, "expect": {"rows": [{"id": 1}, {"id": 2}]}},
+    ]
+    project.write("models/u.yml", json.dumps({"unit_tests": tests}))
+    assert [it.outcome for it in run_tests(project.manifest(), project.manifest().unit_tests)][1:] == [Passed()]
+    told = lakesql(project, "build")
+    assert told.returncode == 1 and "test-failed" in told.stderr, told
+    assert "1 passed, 1 failed, 0 need Spark." in told.stdout
+    assert not project.has("sums") and len(project.rows("log")) == 1
+
+    tests[0]["expect"] = {"rows": [{"customer": 1, "n": 2}]}
+    project.write("models/u.yml", json.dumps({"unit_tests": tests}))
+    told = lakesql(project, "build")
+    assert told.returncode == 0, told
+    assert project.rows("sums") == [{"customer": 7, "n": 1}]

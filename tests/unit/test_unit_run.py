@@ -623,8 +623,11 @@ def test_the_command_counts_and_exits(tmp_path: Path, capsys: pytest.CaptureFixt
     models = {**append(), "s": append(select="SELECT id, round(amount) AS amount FROM {{ stream('orders') }}")["m"]}
     make_project(tmp_path, models, [good, spark])
     command = ["test", "--unit", "--project-dir", str(tmp_path)]
-    assert run_command(command) == 0
-    assert "1 passed, 0 failed, 1 need Spark." in capsys.readouterr().out
+    assert run_command(command) == 1
+    said_last = capsys.readouterr().out.splitlines()[-2:]
+    assert said_last[0] == "1 passed, 0 failed, 1 need Spark." and "'spark'" in said_last[1]
+    assert run_command([*command, "--fail-on", "failures"]) == 0
+    assert run_command([*command, "--select", "m"]) == 0
     assert run_command([*command, "--fail-on", "needs-spark"]) == 3
     assert run_command([*command, "--select", "m", "--fail-on", "needs-spark"]) == 0
     make_project(tmp_path, models, [good, spark, wrong])
