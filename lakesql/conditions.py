@@ -1093,7 +1093,7 @@ CONDITIONS: dict[str, Condition] = {
         "An aggregate whose rows are appended, as in mode `append`, is not grouped by event time of a stream with a "
         "watermark.",
         "Declare `watermark:` on the stream and group by `window(its_column, …)`, or use mode `upsert`. The table of a "
-        "model has no watermark: read its stream instead, or use mode `upsert`.",
+        "model that is read as a stream has a `watermark:` by the properties of that model.",
     ),
     "window-over-stream": Condition(
         "A window function over a stream would see the rows of one batch only.",

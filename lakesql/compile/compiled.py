@@ -106,6 +106,7 @@ class CompiledFiles:
             adds_functions(target.spark),
             [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
             [[it.name, it.condition, it.on_fail, it.column] for it in checks_of(model.properties)],
+            encode(model.properties.watermark),
         ]
         # A template sees the entries of a mapping in their order.
         self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))

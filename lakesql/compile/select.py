@@ -47,7 +47,7 @@ from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
-from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, model_stream
+from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, check_event_time, model_stream
 from lakesql.stream.types import parse_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Rendered, Template, parse_template, render_template
@@ -270,6 +270,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         *_check_storable(select),
         *_check_open(select),
         *_check_expectations(select),
+        *_check_watermark(select),
     ]
     if problems:
         raise ProjectError(problems)
@@ -300,7 +301,9 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
     read = reads_model(manifest, name)
     if read is None:
         return manifest.streams[name]
-    return model_stream(name, output_columns(build_select(manifest, read.name, built)), read.place)
+    return model_stream(
+        name, output_columns(build_select(manifest, read.name, built)), read.properties.watermark, read.place
+    )
 
 
 def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
@@ -642,14 +645,37 @@ def _feed_of_ignored_deletes(select: Select) -> str:
 
 
 def _fix_watermark(select: Select) -> str:
-    """How the groups of a SELECT can be finished, or be written before they are. A model's table has no watermark."""
+    """How the groups of a SELECT over the table of a model can be finished, or be written before they are."""
     read = [name for name in select.query.streams_read if name in select.read_tables]
     if not read:
         return ""
     return (
-        f"Use mode 'upsert', with the columns of the groups as keys. Or read the stream that '{read[0]}' reads: the "
-        "table of a model has no watermark."
+        f"Group by a time of the table of '{read[0]}' that has a watermark in the properties of '{read[0]}': "
+        "`watermark: {column: …, delay: 10 minutes}`. Or use mode 'upsert', with the columns of the groups as keys."
     )
+
+
+def _check_watermark(select: Select) -> Iterable[Problem]:
+    """A watermark on the model's table that no model can read it with."""
+    watermark, place = select.model.properties.watermark, select.model.properties.place
+    if watermark is None:
+        return
+    if select.writing.is_changing:
+        yield Problem(
+            "contradictory-options",
+            f"The table of model '{select.model.name}' has a watermark, and mode '{select.writing.mode}' changes rows.",
+            "Models read a table as a stream, with its watermark, where rows are only added to it.",
+            "Leave `watermark` out, or use mode 'append'.",
+            place,
+        )
+    types = {column.name.lower(): column.type for column in output_columns(select)}
+    if select.columns is None:
+        return
+    if watermark.column.lower() not in types:
+        what = f"'{watermark.column}' in 'watermark' is not a column of the SELECT."
+        yield Problem("unknown-column", what, fix=did_you_mean(watermark.column, select.columns), place=place)
+        return
+    yield from check_event_time(watermark.column, types[watermark.column.lower()], place)
 
 
 def _check_expectations(select: Select) -> Iterable[Problem]:

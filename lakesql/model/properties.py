@@ -16,6 +16,7 @@ from lakesql.model.expectations import (
 )
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
+from lakesql.stream.stream import Watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,11 @@ class ModelProperties:
     )
     tests: tuple[TestEntry, ...] = option("Tests of the table.", default=(), read=read_tests)
     data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    watermark: Watermark | None = option(
+        "How late rows may be for the models that read the table as a stream: an aggregate in mode append needs it.",
+        default=None,
+        read=lambda node: decode(node, Watermark, what="watermark"),
+    )
     expect: tuple[Expectation, ...] = option(
         "What is to hold for each row of a batch ([docs/expectations.md](expectations.md)).",
         default=(),

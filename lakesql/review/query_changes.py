@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from lakesql.decode import node_of
 from lakesql.errors import Place
+from lakesql.graph.manifest import reads_model
 from lakesql.project.duration import parse_duration
-from lakesql.review.causes import Change, connection_place, sql_place, stream_place
+from lakesql.review.causes import Change, connection_place, properties_place, sql_place, stream_place
 from lakesql.review.verdicts import Reason
 from lakesql.select.differences import Difference, find_differences
 from lakesql.stream.stream import Column, Stream, Watermark
@@ -77,12 +78,12 @@ def _say(difference: Difference) -> tuple[str, str]:
 
 def find_contract_changes(change: Change, told: Collection[str]) -> Iterator[Reason]:
     """What differs in the declared streams that the SELECT reads. `told` are columns of which is told already."""
+    yield from _watermark_changes(change)
     for name in change.after.query.streams_read:
         before = change.old.manifest.streams.get(name)
         after = change.new.manifest.streams.get(name)
         if before is not None and after is not None and name in change.before.query.streams_read:
             yield from _column_changes(change, before, after, {it.lower() for it in told})
-            yield from _watermark_changes(change, before, after)
             yield from _other_changes(change, before, after)
             yield from _connection_changes(change, before, after)
 
@@ -130,12 +131,24 @@ def _say_column(was: Column | None, now: Column | None) -> str:
     return f"column '{now.name}' is read in another way"
 
 
-def _watermark_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+def _watermark_changes(change: Change) -> Iterator[Reason]:
     """Of a stateful SELECT: what it keeps is kept by the watermark's column, and for its delay."""
-    was, now, name = before.watermark, after.watermark, change.model.name
-    if not (change.before.query.stateful and change.after.query.stateful) or _seen(was) == _seen(now):
+    if not (change.before.query.stateful and change.after.query.stateful):
         return
-    place = stream_place(change.new, after, "watermark")
+    for name in change.after.query.streams_read:
+        if name in change.before.query.streams_read:
+            yield from _watermark_change(change, change.before.streams[name], change.after.streams[name])
+
+
+def _watermark_change(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+    was, now, name = before.watermark, after.watermark, change.model.name
+    if _seen(was) == _seen(now):
+        return
+    read = reads_model(change.new.manifest, after.name)
+    if read is not None:
+        place = properties_place(change.new, read, "watermark")
+    else:
+        place = stream_place(change.new, after, "watermark")
     if was is not None and now is not None and was.column.lower() == now.column.lower():
         what = f"Stream '{after.name}' waits {now.delay} for late events, and not {was.delay}."
         do = "Groups that were finished stay so. A longer delay keeps more state."

@@ -478,8 +478,14 @@ def _check_reference(stream: Stream, key: str, name: str, place: Place) -> Itera
     if kind is None:
         what = f"'{name}' in '{key}' is not a column of stream '{stream.name}'."
         yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
-    elif key == "watermark" and kind not in ("timestamp", "timestamp_ntz"):
-        what = f"The watermark's column '{name}' is {kind}, and not timestamp."
+    elif key == "watermark":
+        yield from check_event_time(name, kind, place)
+
+
+def check_event_time(column: str, kind: str, place: Place | None) -> Iterator[Problem]:
+    """What is wrong with a watermark's column of this type; '' is one that only Spark knows."""
+    if kind not in ("timestamp", "timestamp_ntz", ""):
+        what = f"The watermark's column '{column}' is {kind}, and not timestamp."
         yield Problem("wrong-type", what, place=place)
 
 
@@ -608,9 +614,11 @@ def _may_be_counted(stream: Stream, column: Column) -> bool:
     return is_text and column.type in ("timestamp", "timestamp_ntz")
 
 
-def model_stream(name: str, columns: tuple[Column, ...], place: Place) -> Stream:
+def model_stream(name: str, columns: tuple[Column, ...], watermark: Watermark | None, place: Place) -> Stream:
     """The stream that another model's table is: the same value, so that its readers need no second way."""
-    return Stream(name, "", "", Generated(), "parquet", "", "none", (), columns, None, "earliest", None, Csv(), place)
+    return Stream(
+        name, "", "", Generated(), "parquet", "", "none", (), columns, watermark, "earliest", None, Csv(), place
+    )
 
 
 RECORD_FIELDS: Mapping[str, str] = {

@@ -144,3 +144,21 @@ def test_late_letters_of_a_batch_that_is_written_again_stand_once(project: Proje
     project.run().check()
     assert project.reasons("m") == {"late": 2}
     assert sum(row["n"] for row in project.rows("m")) == 3
+
+
+@pytest.mark.long
+def test_a_model_that_streams_a_table_goes_by_the_watermark_of_that_table(project: Project) -> None:
+    project.stream("s", COLUMNS)
+    project.model("rows", "SELECT id, at AS seen FROM {s}", mode="append")
+    hours = "SELECT window(seen, '1 hour').start AS hour, count(*) AS n FROM {rows} GROUP BY window(seen, '1 hour')"
+    project.model("hours", hours, mode="append", late="dead_letter")
+    entry = {"name": "rows", "watermark": {"column": "seen", "delay": "1 minute"}}
+    project.write("models/m.yml", json.dumps({"models": [entry]}))
+    project.record("s", at(12, 15))
+    project.run().check()
+    project.record("s", [*at(10, 16, 17), {"id": 1, "at": "2999-01-01T00:00:00Z"}])
+    ran = project.run().check()
+    assert figures(ran, "hours") == (4, 1)
+    assert [(row["hour"].hour, row["n"]) for row in project.rows("hours", "hour")] == [(12, 1), (15, 1)]
+    letters = [(row["reason"], json.loads(row["value"])["seen"][:4]) for row in project.rows("hours__dead_letter")]
+    assert sorted(letters) == [("ahead-of-time", "2999"), ("late", "2026")]
