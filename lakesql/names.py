@@ -364,12 +364,3 @@ def check_column(name: str, place: Place | None, fix: str = "") -> None:
             fix=fix,
             place=place,
         )
-
-
-FILTERED_BY = "-"
-"""What stands between the two hashes of a query's state: what it keeps, and the filters of what is counted in it."""
-
-
-def is_same_state(written: str, now: str) -> bool:
-    """Whether state that was `written` can be continued `now`. Former versions wrote nothing of the filters."""
-    return written == now or (FILTERED_BY not in written and written != "" and written == now.split(FILTERED_BY)[0])

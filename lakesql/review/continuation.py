@@ -311,7 +311,6 @@ def _topics(change: Change) -> tuple[str, str]:
 
 
 def _place(change: Change, condition: str) -> Place:
-    model = change.model
     match condition:
         case "mode-changed":
             is_other = change.before.writing.mode != change.after.writing.mode
@@ -325,9 +324,20 @@ def _place(change: Change, condition: str) -> Place:
             return target_place(change.new, "checkpoints")
         case "state-changed":
             old, new = change.before.query.sql, change.after.query.sql
-            return sql_place(change, first_change(old, new)) if old != new else model.place
+            return sql_place(change, first_change(old, new)) if old != new else _contract_place(change)
         case _:
             return _stream_place(change)
+
+
+def _contract_place(change: Change) -> Place:
+    """Where the columns of a stream that the model reads are declared otherwise; the model where none are."""
+    for name in change.after.query.streams_read:
+        before, after = change.before.streams.get(name), change.after.streams[name]
+        if name in change.new.manifest.streams and before is not None and before.columns != after.columns:
+            former = {column.name: column.type for column in before.columns}
+            odd = (column.name for column in after.columns if former.get(column.name) != column.type)
+            return stream_place(change.new, after, "columns", next(odd, ""))
+    return change.model.place
 
 
 def _table_place(change: Change) -> Place:

@@ -91,7 +91,7 @@ def derive_shape(expression: exp.Expr, scope: Scope) -> SparkType | None:
             branches = [branch.args["true"] for branch in expression.args["ifs"]]
             return _common([*branches, *filter(None, [expression.args.get("default")])], kind_of)
         case exp.Sum():
-            return _sum_type(kind_of(expression.this))
+            return sum_type(kind_of(expression.this))
         case exp.Add() | exp.Sub() | exp.Mul():
             return _arithmetic_type(kind_of(expression.left), kind_of(expression.right))
         case _ if isinstance(expression, _SAME) and isinstance(expression.this, exp.Expr):
@@ -296,7 +296,8 @@ def _common(parts: Iterable[exp.Expr], kind_of: _KindOf) -> SparkType | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _sum_type(kind: SparkType | None) -> SparkType | None:
+def sum_type(kind: SparkType | None) -> SparkType | None:
+    """The type of a sum of values of this type; None where it is not known, or there is none."""
     if kind is None:
         return None
     if kind.name in WHOLE_TYPES:

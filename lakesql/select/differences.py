@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.errors import Place
+from lakesql.select.ctes import cte_tokens
 from lakesql.select.query import parse_query
 from lakesql.select.relation import mark_of
 from lakesql.select.spelling import read_words
@@ -110,7 +111,9 @@ def _read(sql: str) -> _Select:
     findings = Findings(lambda offset: Place("", 1, offset + 1))
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
-    return _Select(text, tree, read_words(text, tree))
+    named = cte_tokens(text, tree)
+    words = tuple(f"`{named[at]}" if at in named else word for at, word in enumerate(read_words(text, tree)))
+    return _Select(text, tree, words)
 
 
 def _is_reordered(before: _Select, after: _Select) -> bool:

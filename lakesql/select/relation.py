@@ -192,6 +192,7 @@ class Walk:
     `event_times` are the expressions by whose event time SELECTs group, by SELECT.
     `noted` is what some models alone must not do: by condition, where it is first done.
     `read` are the columns of the relations that were read so far, by their ids.
+    `ctes` are the tokens that name common table expressions, each with the number of that.
     """
 
     text: Text
@@ -207,6 +208,7 @@ class Walk:
     event_times: dict[int, str] = field(default_factory=dict)
     counted: frozenset[int] = frozenset()
     read: dict[int, tuple[Column, ...] | None] = field(default_factory=dict)
+    ctes: Mapping[int, int] = field(default_factory=dict)
     reads_tables: bool = False
     filters: bool = False
 

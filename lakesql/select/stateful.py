@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.names import FILTERED_BY as _FILTERED_BY
 from lakesql.select.relation import Walk, unaliased
 from lakesql.select.spelling import read_words
-from lakesql.select.sqltext import Text, clause, projections, words
+from lakesql.select.sqltext import Text, clause, projections, spelled, words
+from lakesql.select.state import STATE_PARTS
+from lakesql.select.state_types import state_types
 
 
 def state_shape(walk: Walk, tree: exp.Query) -> str:
-    """A short hash of what Spark keeps in its state store, and one of the filters of the rows that aggregates count.
+    """What of a SELECT decides its state: short hashes of what Spark keeps, of the filters of the rows that aggregates
+    count, of the types (`state_types`), and the first one again whatever common table expressions are called.
 
-    Stable across spelling. Former versions wrote the first alone: `is_same_state` compares the two.
+    Stable across spelling. Former versions wrote the first one or two: `is_same_state` compares them.
     """
     shape = "\n".join(shape for _, shape in sorted(walk.shapes.items()))
-    return f"{_hash(shape)}{_FILTERED_BY}{_hash(_filters(walk, tree))}"
+    parts = (_hash(_as_named(shape)), _hash(_filters(walk, tree)), state_types(walk, tree), _hash(_unnamed(shape)))
+    return STATE_PARTS.join(parts)
+
+
+_CTE = "\ue000"
+"""What stands around the number of a common table expression, before its name."""
+_CTES = re.compile(f"{_CTE}([0-9]+){_CTE}([^ \n]*)")
+
+
+def _as_named(shape: str) -> str:
+    """A shape with the names that common table expressions have."""
+    return _CTES.sub(r"\2", shape)
+
+
+def _unnamed(shape: str) -> str:
+    """A shape with the numbers of common table expressions in the place of their names."""
+    return _CTES.sub(rf"{_CTE}\1", shape)
 
 
 def _hash(shape: str) -> str:
@@ -64,11 +83,22 @@ def shape_of(select: exp.Select, mark: int, walk: Walk, *, aggregated: bool, dis
         lines += ["distinct", *(words(text, *span) for span in spans)]
     if joined:
         found = clause(text, mark, frozenset({TokenType.FROM}))
-        lines.append(words(text, *found, owner=mark) if found else words(text, _from_before(mark, text), mark))
+        first, last, owner = (*found, mark) if found else (_from_before(mark, text), mark, None)
+        lines.append(_read_words(first, last, owner, walk))
         if any(not join.args.get("on") and not join.args.get("using") for join in select.args.get("joins") or ()):
             found = clause(text, mark, frozenset({TokenType.WHERE}))  # which says what `FROM a, b` is joined by
-            lines += [words(text, *found)] if found else []
+            lines += [_read_words(*found, None, walk)] if found else []
     return "\n".join(lines)
+
+
+def _read_words(first: int, last: int, owner: int | None, walk: Walk) -> str:
+    """`words` of what a SELECT reads, with the number of each common table expression before its name."""
+    text, said = walk.text, []
+    for at in range(first, last):
+        if owner is None or text.owners[at] == owner:
+            number = f"{_CTE}{walk.ctes[at]}{_CTE}" if at in walk.ctes else ""
+            said.append(f"{number}{spelled(text.tokens[at])}")
+    return " ".join(said)
 
 
 def _from_before(mark: int, text: Text) -> int:
@@ -113,7 +143,7 @@ def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
 
 
 def _names(shape: str) -> frozenset[str]:
-    return frozenset(shape.replace("\n", " ").split(" "))
+    return frozenset(_as_named(shape).replace("\n", " ").split(" "))
 
 
 def _named_keys(group: exp.Expr, select: exp.Select, spans: list[tuple[int, int]], text: Text) -> list[str]:

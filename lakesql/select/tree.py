@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 from lakesql.errors import did_you_mean
 from lakesql.select.carry import carry_through
 from lakesql.select.columns import added_columns, group_keys, read_columns, renamed
+from lakesql.select.ctes import cte_tokens
 from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
 from lakesql.select.generators import generated_columns
 from lakesql.select.grouped import check_grouped
@@ -64,6 +65,7 @@ def read_relation(
 ) -> tuple[Relation, Walk]:
     """The relation that a model's whole tree is, and what the pass over it found."""
     walk = Walk(text, {name.lower(): (name, shape) for name, shape in streams.items()}, findings, tables=tables)
+    walk.ctes = cte_tokens(text, tree)
     relation = _query(tree, {}, walk)
     for mark in sorted(text.inserts.keys() - walk.seen) if not findings.problems else ():
         findings.add("sql-syntax", text.tokens[mark].start, "A query cannot be read in this place.", fix="Use a join.")

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.names import is_same_state
 from lakesql.select.query import Output, Query, carry_position, read_expression, read_query
 from lakesql.select.relation import StreamShape
 from lakesql.select.sqltext import RECORD_FIELDS
+from lakesql.select.state import is_same_state
 
 STREAMS = {
     "orders": StreamShape(("order_id", "customer_id", "amount", "ts"), "ts"),

@@ -321,7 +321,7 @@ def test_an_entry_is_a_mapping(text: str) -> None:
 
 
 def test_a_model_read_as_a_stream_has_its_columns() -> None:
-    found = model_stream("clicks", (Column("a", "int"), Column("b", "")), Place("m.sql", 1, 1))
+    found = model_stream("clicks", (Column("a", "int"), Column("b", "")), None, Place("m.sql", 1, 1))
     assert (found.name, found.column_names, found.watermark, found.origin) == ("clicks", ("a", "b"), None, Generated())
 
 

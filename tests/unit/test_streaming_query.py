@@ -28,7 +28,7 @@ def test_the_backlog_is_summed_over_partitions_and_files() -> None:
 def test_a_backlog_that_is_not_known_yet_has_the_unit_of_its_streams() -> None:
     place = Place("s.yml", 1, 1)
     topic, other = (
-        StreamBinding(replace(model_stream(name, (), place), connection="c", origin=Topics((name,))), source)
+        StreamBinding(replace(model_stream(name, (), None, place), connection="c", origin=Topics((name,))), source)
         for name, source in (("a", Kafka("host:9092")), ("b", Recorded("recorded")))
     )
     assert (unit_of([other, topic]), unit_of([other])) == ("records", "files")

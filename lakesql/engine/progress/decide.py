@@ -34,7 +34,8 @@ from lakesql.engine.progress.position import (
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.engine.progress.topics import check_snapshots, check_topics, check_upstream, find_cut
 from lakesql.errors import RunError, quoted
-from lakesql.names import REPLAY_SUFFIX, is_same_state
+from lakesql.names import REPLAY_SUFFIX
+from lakesql.select.state import is_same_state
 
 RETAINED = 100
 """How many of the newest batches Spark keeps the files of; older ones may go in any order."""
@@ -313,7 +314,8 @@ def _check_shape(state: ProgressState, checkpoint: Checkpoint) -> None:
             "state-changed",
             f"Model '{state.model}' {_keeps(state.shape)}, and its checkpoint at {state.folder} {_keeps(shape)}.",
             why="What the query keeps between batches follows its GROUP BY, its aggregates, the WHERE below them, its "
-            "joins and DISTINCT. What was kept for the old ones is of no use to the new ones.",
+            "joins and DISTINCT, and the types and columns of what these read. What was kept for the old ones is of no "
+            "use to the new ones.",
             fix=fix_by_fill(state) if state.shape else fix_by_rewind(state),
         )
 
