@@ -30,11 +30,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What compiling a model says of it, beside the text: `columns` is None where only Spark's analyzer knows them."""
+    """What compiling a model says of it, beside the text: `columns` is None where only Spark's analyzer knows them.
+
+    `notes` are what its rows are that its author may have meant otherwise.
+    """
 
     digest: str
     columns: tuple[Column, ...] | None
     stateful: bool
+    notes: tuple[str, ...] = ()
 
 
 class CompiledFiles:
@@ -151,13 +155,16 @@ class CompiledFiles:
 
     def _build(self, name: str) -> str:
         # Only here, as reading SQL is what the import costs, and mostly nothing has changed.
+        from lakesql.compile.notes import find_notes
         from lakesql.compile.select import build_select, output_columns
         from lakesql.compile.statements import compiled_text
 
         select = build_select(self._manifest, name, self._built)
         text = self._texts[name] = compiled_text(select)
         columns = output_columns(select) if select.columns is not None else None
-        self._cache.put(name, self.key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
+        notes = tuple(note for _, note in find_notes(select))
+        said = Compiled(digest(text), columns, select.query.stateful, notes)
+        self._cache.put(name, self.key(name), encode(said))
         return text
 
     def _joined(self, name: str) -> str:

@@ -16,6 +16,7 @@ from lakesql.compile.growth import (
     assume,
     grow_assumed,
 )
+from lakesql.compile.notes import find_notes
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
@@ -40,6 +41,8 @@ def render_header(select: Select) -> str:
         "unsent values": _unsent(select),
         "bad records": _bad(select),
         "expectations": "; ".join(show_checks(select.checks)),
+        **dict(find_notes(select)),
+        "state": _state(select),
         "late records": _late(select),
         "equal changes": _equal(select),
         "several topics": _between_topics(select),
@@ -187,12 +190,37 @@ def _bad(select: Select) -> str:
     return f"{' and '.join(reasons)} go to {select.model.table.dead_letter}{limit}"
 
 
+def _state(select: Select) -> str:
+    """What is kept between two batches, and for how long."""
+    query, says = select.query, []
+    if not query.stateful:
+        return ""
+    timed = [name for name in query.streams_read if select.streams[name].watermark is not None]
+    if query.joins_streams:
+        bounded = [name for name in query.streams_read if name not in query.unbounded]
+        if bounded:
+            says.append(
+                f"records of {_listed(tuple(bounded), 'and')} until the watermark has passed what they can meet"
+            )
+        if query.unbounded:
+            says.append(
+                f"all records of {_listed(query.unbounded, 'and')} for ever: no range of event time bounds them"
+            )
+    if query.aggregated or "distinct" in query.noted:
+        kept = "groups" if query.aggregated else "rows"
+        if query.grouped_by_event_time and timed:
+            says.append(f"{kept} until the watermark of {_listed(tuple(timed), 'and')} has passed them")
+        else:
+            says.append(f"all {kept} for ever: no event time among their keys bounds them")
+    return "; ".join(says)
+
+
 def _late(select: Select) -> str:
     if select.drops_late:
         where = f"go to {select.model.table.dead_letter}" if select.late_text else "are dropped and counted"
         return f"those behind the watermark {where}"
     if select.query.stateful:
-        return "none is too late; state is kept for good, as no watermark bounds it"
+        return "none is too late"
     if select.writing.is_history:
         return "none is too late; a change that comes late splits the history where it belongs"
     if select.writing.sequence_by:

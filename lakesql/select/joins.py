@@ -61,6 +61,7 @@ def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr 
     sides = (left, right)
     if not all(any(source.streams for _, source in side) for side in sides):
         return
+    walk.unbounded.update(dict.fromkeys(_unbounded(join, sides, where)))
     times = [_watermark(number, side) for number, side in enumerate(sides)]
     conditions = [*_conjuncts(join.args.get("on"))]
     filters = [*_conjuncts(where)]
@@ -82,6 +83,20 @@ def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr 
             "their pairs would be lost.",
             f"Add the longest time that the two may lie apart: `AND {bound.time.text} <= {own.text} + INTERVAL 1 DAY`.",
         )
+
+
+def _unbounded(join: exp.Join, sides: tuple[Sources, Sources], where: exp.Expr | None) -> Iterator[str]:
+    """The streams of a join whose rows Spark keeps for ever, as nothing in the condition bounds them."""
+    times = [_watermark(number, side) for number, side in enumerate(sides)]
+    is_inner = not join.side and join.kind.upper() in ("", "INNER", "CROSS")
+    conditions = [*_conjuncts(join.args.get("on")), *(_conjuncts(where) if is_inner else ())]
+    pairs = _equal_columns(join, conditions, sides)
+    if any(_is_by(one, times) or _is_by(other, times) for one, other in pairs):
+        return
+    bounded = {bound.column.side for condition in conditions for bound in _bounds(condition, sides)}
+    for number, side in enumerate(sides):
+        if number not in bounded:
+            yield from (name for _, source in side for name in source.streams)
 
 
 def check_times(join: exp.Join, sources: Sources, walk: Walk) -> None:
@@ -130,12 +145,7 @@ def _check_equal_times(
     walk: Walk,
 ) -> bool:
     """Whether the join's keys hold a watermark column, which alone then bounds both sides; notes a key of one only."""
-    pairs = [*_pairs_by_name(join, sides)]
-    for condition in conditions:
-        if isinstance(condition, exp.EQ):
-            left, right = _plain(condition.left, sides), _plain(condition.right, sides)
-            if left is not None and right is not None and left.side != right.side:
-                pairs.append((left, right))
+    pairs = _equal_columns(join, conditions, sides)
     timed = [pair for pair in pairs if any(_is_by(column, times) for column in pair)]
     if any(all(_is_by(column, times) for column in pair) for pair in timed):
         return True
@@ -150,6 +160,19 @@ def _check_equal_times(
             f"Put the watermark of '{plain.of}' on {plain.name}, or compare them by a range, and join by other keys.",
         )
     return bool(timed)
+
+
+def _equal_columns(
+    join: exp.Join, conditions: list[exp.Expr], sides: tuple[Sources, Sources]
+) -> list[tuple[_Named, _Named]]:
+    """The columns of both sides that are to be equal, by USING or by a condition."""
+    pairs = [*_pairs_by_name(join, sides)]
+    for condition in conditions:
+        if isinstance(condition, exp.EQ):
+            left, right = _plain(condition.left, sides), _plain(condition.right, sides)
+            if left is not None and right is not None and left.side != right.side:
+                pairs.append((left, right))
+    return pairs
 
 
 def _pairs_by_name(join: exp.Join, sides: tuple[Sources, Sources]) -> Iterator[tuple[_Named, _Named]]:

@@ -58,7 +58,7 @@ class Query:
     `outputs` is None where a star stands for the columns of a table, which only the catalog knows.
     `offered` are the columns that a reader of its table may name; None where they cannot be known.
     `state` is a hash of the stateful shape, '' for a stateless SELECT.
-    `joins_streams` says that it joins streams with each other.
+    `joins_streams` says that it joins streams with each other, and keeps the rows of those `unbounded` for ever.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `filters` says that it may leave out what a stream brings.
     `reads_tables` says that it reads a table beside its streams.
@@ -80,6 +80,7 @@ class Query:
     stateful: bool
     aggregated: bool
     joins_streams: bool
+    unbounded: tuple[str, ...]
     state: str
     grouped_by_event_time: bool
     filters: bool
@@ -179,6 +180,7 @@ def _read(
         stateful=stateful,
         aggregated=relation.aggregated,
         joins_streams=relation.joined,
+        unbounded=tuple(walk.unbounded),
         state=state_shape(walk, tree) if stateful else "",
         grouped_by_event_time=relation.by_event_time,
         filters=walk.filters,

@@ -193,6 +193,7 @@ class Walk:
     `noted` is what some models alone must not do: by condition, where it is first done.
     `read` are the columns of the relations that were read so far, by their ids.
     `ctes` are the tokens that name common table expressions, each with the number of that.
+    `unbounded` are the streams that joins of streams keep for ever.
     """
 
     text: Text
@@ -209,6 +210,7 @@ class Walk:
     counted: frozenset[int] = frozenset()
     read: dict[int, tuple[Column, ...] | None] = field(default_factory=dict)
     ctes: Mapping[int, int] = field(default_factory=dict)
+    unbounded: dict[str, None] = field(default_factory=dict)
     reads_tables: bool = False
     filters: bool = False
 

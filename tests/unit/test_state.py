@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from lakesql.errors import Place
+from lakesql.errors import Place, ProjectError
 from lakesql.select.differences import find_differences
 from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape
@@ -101,3 +101,21 @@ def test_ctes_that_stand_for_each_other_are_a_change(other: str) -> None:
 def test_a_name_that_is_a_columns_too_is_as_it_is_written() -> None:
     sql = "WITH x AS (SELECT id, x FROM l) SELECT x, count(*) AS n FROM x GROUP BY x"
     assert find_differences(sql, sql.replace("WITH x", "WITH y").replace("FROM x", "FROM y"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, sum(x + 1) AS n FROM l GROUP BY k",
+        "SELECT k, count(*) AS n FROM l GROUP BY k, x % 2",
+        "SELECT k, sum(y) AS n FROM (SELECT k, coalesce(x, 0) AS y FROM l) GROUP BY k",
+        f"SELECT l.id, coalesce(l.x, 1) AS z {JOIN}",
+        "SELECT id, struct(x AS q) AS n FROM l",
+        "SELECT id, transform(array(1), i -> i + x) AS n FROM l",
+    ],
+)
+def test_a_column_that_has_left_the_contract_is_refused_where_it_is_named(sql: str) -> None:
+    state(sql)
+    with pytest.raises(ProjectError) as refused:
+        state(sql, {"x": None})
+    assert {it.condition for it in refused.value.problems} == {"unknown-column"}

@@ -1,0 +1,50 @@
+"""What a model's table holds that its author may have meant otherwise: the compiled file says it, and `parse` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.stream.stream import TopicPattern, Topics
+
+
+def find_notes(select: Select) -> Iterator[tuple[str, str]]:
+    """The notes of a model, each with the word under which it stands in the compiled file."""
+    query = select.query
+    counted = [note for name in query.streams_read if (note := _records_of(select, name))]
+    if query.stateful and counted:
+        done, what, do = "kept", "newest rows", "read that table"
+        if query.aggregated:
+            done, what, do = "aggregated", "sums over newest rows", "aggregate in a query of its table"
+        elif query.joins_streams:
+            done, what, do = "joined", "pairs of newest rows", "join the tables in a query"
+        fix = f"for {what}, keep these by a model in mode upsert or cdc, and {do}"
+        yield "records", f"{done} as they arrive: {'; '.join(counted)}; {fix}"
+    tables = _tables_of(select)
+    if tables:
+        when = "its source changes" if select.writing.is_mirror else "a record of its key arrives"
+        again = f"a row is joined again when {when}" if select.writing.is_changing else "no row is joined again"
+        stays = "later changes of it change no row that is written"
+        newest = "for the newest values, join where the tables are queried"
+        yield "joined tables", f"{tables} as it is when the batch runs: {stays}; {again}; {newest}"
+
+
+def _records_of(select: Select, name: str) -> str:
+    """What the records of a stream may be beside events: newer states of a key, or changes of rows."""
+    stream = select.streams[name]
+    if name in select.read_tables:
+        return ""
+    if stream.envelope != "none":
+        return f"each change of {identifier(name)} counts, not each row of its source once"
+    if stream.key and isinstance(stream.origin, Topics | TopicPattern):
+        key = ", ".join(map(identifier, stream.key))
+        return f"if a record of {identifier(name)} is a newer state of its {key}, the older ones count too"
+    return ""
+
+
+def _tables_of(select: Select) -> str:
+    """The tables of other models that the SELECT reads beside its streams."""
+    if not select.query.reads_tables:
+        return ""
+    return " and ".join(identifier(name) for name in dict.fromkeys(found.name for found in select.model.facts.refs))
