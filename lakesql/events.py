@@ -76,6 +76,18 @@ class FilesLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsWaiting:
+    """A query has ended, and its state has what is in no table yet: `groups` whose rows wait until the `watermark` has
+    passed them, and records that a join of streams keeps for those that they may meet (`joined`)."""
+
+    model: str
+    groups: int
+    joined: int
+    watermark: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnsAbsent:
     """Changes of a feed do not have columns that its stream declares, and NULL stands there. `undeclared` are columns
     that they have and the stream does not: a column that was renamed is another one."""
@@ -363,6 +375,7 @@ Event = (
     | Noted
     | StreamEmpty
     | FilesLeftOut
+    | RowsWaiting
     | ColumnsAbsent
     | StepApplied
     | QueryStarted

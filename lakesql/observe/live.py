@@ -24,6 +24,7 @@ from lakesql.events import (
     QueryPaused,
     RecordsRejected,
     Retrying,
+    RowsWaiting,
     RunFinished,
     RunStarted,
     StepApplied,
@@ -116,7 +117,7 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case Noted() | StreamEmpty() | FilesLeftOut() | ColumnsAbsent():
+            case Noted() | StreamEmpty() | FilesLeftOut() | RowsWaiting() | ColumnsAbsent():
                 return True
             case StepApplied() | BatchSkipped() | QueryPaused() | Retrying():
                 return True

@@ -27,6 +27,7 @@ from lakesql.events import (
     Reason,
     RecordsRejected,
     Retrying,
+    RowsWaiting,
     RunFinished,
     RunStarted,
     SessionStarted,
@@ -175,7 +176,7 @@ def count_event(run: RunTally, event: Event) -> RunTally:
 def count_model_event(model: ModelTally, event: Event) -> ModelTally:
     """The tally of the model after an event of its own."""
     match event:
-        case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied():
+        case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied() | RowsWaiting():
             return model
         case StreamEmpty():
             warning = f"stream {event.stream}: {event.why}"

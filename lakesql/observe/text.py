@@ -25,6 +25,7 @@ from lakesql.events import (
     QueryStarted,
     RecordsRejected,
     Retrying,
+    RowsWaiting,
     RunFinished,
     RunStarted,
     SessionStarted,
@@ -59,6 +60,16 @@ def describe(event: Event) -> Line:
     return Line(printable(line.model), printable(line.text), line.tone)
 
 
+def _waiting(event: RowsWaiting) -> str:
+    """Such as `228 groups wait until the watermark, 2026-03-01T23:59:50.000Z, has passed them`."""
+    watermark = f"the watermark, {event.watermark}," if event.watermark else "the watermark"
+    verb = "waits" if event.groups == 1 else "wait"
+    said = [f"{count(event.groups, 'group')} {verb} until {watermark} has passed"] if event.groups else []
+    if event.joined:
+        said.append(f"{count(event.joined, 'record')} kept for those of the other stream that may come")
+    return "; ".join(said)
+
+
 def _describe(event: Event) -> Line:
     match event:
         case RunStarted():
@@ -72,6 +83,8 @@ def _describe(event: Event) -> Line:
             return Line(event.model, f"stream {event.stream} has nothing to read: {event.why}", "warning")
         case FilesLeftOut():
             return Line(event.model, f"stream {event.stream}: {event.why}", "warning")
+        case RowsWaiting():
+            return Line(event.model, _waiting(event))
         case ColumnsAbsent():
             absent = f"{count(event.changes, 'change')} of stream {event.stream}: {event.text}"
             return Line(event.model, f"batch {event.batch}: {absent}", "warning")

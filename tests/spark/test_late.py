@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.events import BatchCommitted, BatchEmpty
+from lakesql.events import BatchCommitted, BatchEmpty, RowsWaiting
 from lakesql.names import LEDGER_LATE
 from tests.spark.project import Project, Ran
 
@@ -162,3 +162,19 @@ def test_a_model_that_streams_a_table_goes_by_the_watermark_of_that_table(projec
     assert [(row["hour"].hour, row["n"]) for row in project.rows("hours", "hour")] == [(12, 1), (15, 1)]
     letters = [(row["reason"], json.loads(row["value"])["seen"][:4]) for row in project.rows("hours__dead_letter")]
     assert sorted(letters) == [("ahead-of-time", "2999"), ("late", "2026")]
+
+
+@pytest.mark.long
+def test_what_waits_for_a_watermark_at_the_end_of_a_run_is_counted(project: Project) -> None:
+    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
+    project.model("u", HOURS, **UPSERT)
+    project.model("a", HOURS, mode="append")
+    project.model("j", "SELECT l.id FROM {s} l JOIN {s} r ON l.id = r.id AND l.at = r.at", mode="append")
+    project.record("s", at(12, 13, 15))
+    ran = project.run().check()
+    assert len(project.rows("a")) == 2
+    assert ran.of(RowsWaiting, "u") == []
+    (waiting,) = ran.of(RowsWaiting, "a")
+    assert (waiting.groups, waiting.joined, waiting.watermark) == (1, 0, "2026-03-01T14:59:00.000Z")
+    (waiting,) = ran.of(RowsWaiting, "j")
+    assert (waiting.groups, waiting.joined) == (0, 2)

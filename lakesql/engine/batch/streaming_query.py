@@ -17,6 +17,7 @@ from lakesql.engine.batch.ahead import leave_out_ahead
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
+from lakesql.engine.batch.waiting import find_waiting
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
 from lakesql.engine.ledger.entry import Snapshot
 from lakesql.engine.progress.unreadable import without_unreadable
@@ -29,7 +30,7 @@ from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
-from lakesql.events import PartitionLag
+from lakesql.events import PartitionLag, now_ms
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW
 from lakesql.project.catalog import LOCAL_FILES
@@ -165,21 +166,29 @@ class ModelQuery:
         return float(report["processedRowsPerSecond"]), replace(backlog, is_busy=is_busy)
 
     def _watch_end(self, session: SparkSession) -> None:
-        """Where the query ends by itself, maintain the model's tables once it has."""
-        keeper, batches = self.sink.keeper, self._batches
-        if keeper is None or not self._ends_by_itself:
+        """Where the query ends by itself, say what waits in its state, and maintain the model's tables, once it has."""
+        sink, keeper, batches = self.sink, self.sink.keeper, self._batches
+        is_stateful = sink.select.query.stateful
+        if not self._ends_by_itself or (keeper is None and not is_stateful):
             return
 
-        def maintain() -> None:
+        def at_end() -> None:
             try:
                 while any(query.isActive for query in self._queries):
                     time.sleep(END_POLL_S)
-                if batches.failure is None and not any(query.exception() for query in self._queries):
+                if batches.failure is not None or any(query.exception() for query in self._queries):
+                    return
+                last = self._queries[0].lastProgress if is_stateful else None
+                if last is not None:
+                    waiting = find_waiting(sink.select, json.loads(last.json), now_ms())
+                    if waiting is not None:
+                        sink.emit(waiting)
+                if keeper is not None:
                     keeper.at_end(session, batches.stopping.is_set)
             except Exception as error:
                 batches.fail(error)
 
-        self._at_end = threading.Thread(target=maintain, name=f"maintain {self.sink.model.name}", daemon=True)
+        self._at_end = threading.Thread(target=at_end, name=f"maintain {self.sink.model.name}", daemon=True)
         self._at_end.start()
 
     def _stateful_rows(self, session: SparkSession) -> DataFrame:
