@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakesql.select.derive import derive_type, sum_type
 from lakesql.select.relation import Relation, Sources, Walk, mark_of
-from lakesql.select.state import UNKNOWN_TYPES
+from lakesql.select.same_state import UNKNOWN_TYPES
 
 _COUNTS = (exp.Count, exp.CountIf, exp.ApproxDistinct)
 _DOUBLES = (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr)

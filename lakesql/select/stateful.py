@@ -10,9 +10,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.select.relation import Walk, unaliased
+from lakesql.select.same_state import STATE_PARTS
 from lakesql.select.spelling import read_words
 from lakesql.select.sqltext import Text, clause, projections, spelled, words
-from lakesql.select.state import STATE_PARTS
 from lakesql.select.state_types import state_types
 
 

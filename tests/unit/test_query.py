@@ -5,8 +5,8 @@ import pytest
 from lakesql.errors import Place, Problem, ProjectError
 from lakesql.select.query import Output, Query, carry_position, read_expression, read_query
 from lakesql.select.relation import StreamShape
+from lakesql.select.same_state import is_same_state
 from lakesql.select.sqltext import RECORD_FIELDS
-from lakesql.select.state import is_same_state
 
 STREAMS = {
     "orders": StreamShape(("order_id", "customer_id", "amount", "ts"), "ts"),

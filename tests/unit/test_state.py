@@ -10,7 +10,7 @@ from lakesql.errors import Place, ProjectError
 from lakesql.select.differences import find_differences
 from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape
-from lakesql.select.state import is_same_state
+from lakesql.select.same_state import is_same_state
 
 COLUMNS = {"id": "int", "k": "string", "x": "int", "d": "decimal(8,2)", "f": "float", "at": "timestamp", "spare": "int"}
 HOUR = "window(at, '1 hour')"

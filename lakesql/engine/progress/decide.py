@@ -35,7 +35,7 @@ from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressS
 from lakesql.engine.progress.topics import check_snapshots, check_topics, check_upstream, find_cut
 from lakesql.errors import RunError, quoted
 from lakesql.names import REPLAY_SUFFIX
-from lakesql.select.state import is_same_state
+from lakesql.select.same_state import is_same_state
 
 RETAINED = 100
 """How many of the newest batches Spark keeps the files of; older ones may go in any order."""
