@@ -167,9 +167,20 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     details = F.lit(None).cast("string")
     for fault in reversed(_faults(contract)):
         details = F.when(fault.holds, fault.detail()).otherwise(details)
+    if contract.format == "json":
+        details = unless_of_registry(details)
     read = {**_read(contract), ROW: _row(contract)}
     found = with_each(_in_utf8(rejected, contract), read).withColumn("detail", details).drop(*read)
     return _as_arrived(found, contract)
+
+
+def unless_of_registry(detail: Column) -> Column:
+    """What is wrong with a record of JSON: that a schema registry's bytes stand before key or value, or the detail."""
+    said = "begins with five bytes of a schema registry, before its JSON; they are not read yet: let the producer write"
+    for name in ("key", "value"):
+        is_prefixed = (F.substring(name, 1, 1) == F.lit(b"\0")) & F.substring(name, 6, 1).isin(b"{", b"[", b'"')
+        detail = F.when(detail.isNotNull() & is_prefixed, F.lit(f"the {name} {said} JSON alone")).otherwise(detail)
+    return detail
 
 
 _BYTES = "_lakesql_bytes"
