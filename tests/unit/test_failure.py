@@ -293,3 +293,25 @@ def test_an_error_of_lakesqls_own_stays_as_it_is() -> None:
     away = explain(ProfileError.of("catalog-unreachable", "what"), SELECT)
     assert type(away) is TransientError
     assert [problem.condition for problem in away.problems] == ["catalog-unreachable"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "An error occurred while calling o109108.select.\n: java.lang.StackOverflowError\n\tat a.B.c(B.java:1)",
+            "stack",
+        ),
+        (
+            "An error occurred while calling o7.sql.\n: java.lang.NullPointerException\n\tat a.B.c(B.java:1)",
+            "NullPointer",
+        ),
+        ("An error occurred while calling o7.sql", "nothing of why"),
+        ("An error occurred while calling z:a.b.C.d.", "nothing of why"),
+    ],
+)
+def test_no_message_is_the_number_of_an_object(text: str, said: str) -> None:
+    (problem,) = explain(Py4JError(text), SELECT).problems
+    assert problem.condition == "batch-failed"
+    assert said in problem.what
+    assert "calling" not in problem.what

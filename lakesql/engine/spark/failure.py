@@ -95,6 +95,8 @@ class _Failure:
 _CONDITION = re.compile(
     r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:;? \(?line \d+,? pos \d+\)?;?)?(?:\n|$)"
 )
+_WORDLESS = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+)$", re.MULTILINE)
+_OBJECT = re.compile(r"An error occurred while calling [\w.:$]+")
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
 
 
@@ -102,7 +104,12 @@ def read_cause(error: Exception) -> tuple[str, str]:
     """What an exception of Spark's comes of: the condition or the class of its last cause, and what that says."""
     message = str(error)  # with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
-    return (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
+    if found:
+        return found[0][1], found[0][2]
+    if wordless := [*_WORDLESS.finditer(message)][-1:]:
+        return wordless[0][1], "Java says no more of it"
+    first = message.strip().split("\n")[0]
+    return "", "Java has failed, and says nothing of why" if _OBJECT.match(first) else first
 
 
 _OPENS_CATALOG = re.compile(r"^\s*at org\.apache\.iceberg\.spark\.SparkCatalog\.initialize\(", re.MULTILINE)
@@ -233,6 +240,15 @@ def _other_problem(failure: _Failure) -> Problem:
         at = datetime.fromtimestamp(int(ahead[1]) / 1000, UTC).isoformat(timespec="seconds")
         return Problem(
             "table-ahead", f"A table of the model has a snapshot of {at}, which is still to come by this clock."
+        )
+    if failure.name == "StackOverflowError" or "java.lang.StackOverflowError" in failure.message:
+        return Problem(
+            "batch-failed",
+            "StackOverflowError: the SELECT has more columns, or expressions deeper within each other, than fit in the "
+            "stack of a thread of Java's.",
+            why=_INVISIBLE,
+            fix="Give Java's threads larger stacks, with `spark.driver.extraJavaOptions: -Xss128m` in the target's "
+            "`spark.conf`, and `spark.executor.extraJavaOptions` on a cluster.",
         )
     what = f"{failure.name}: {failure.what}" if failure.name else failure.what
     return Problem("batch-failed", what, why=_INVISIBLE)

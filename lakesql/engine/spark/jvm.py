@@ -234,7 +234,7 @@ def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence
 
 
 _SMALL_HEAP = r"-Xm[sx](?:(?:[12]?\d|3[01])g|(?:\d{1,4}|[12]\d{4})m)"
-_IS_NO_MATTER = re.compile(f"{_SMALL_HEAP}|{re.escape(FAST_COMPILER)}", re.IGNORECASE)
+_IS_NO_MATTER = re.compile(f"{_SMALL_HEAP}|-Xss\\w+|{re.escape(FAST_COMPILER)}", re.IGNORECASE)
 
 
 def base_archive(home: Path, java: Java) -> Path | None:

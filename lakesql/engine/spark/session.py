@@ -323,6 +323,11 @@ def _java_process() -> subprocess.Popen[bytes] | None:
     return getattr(SparkContext._gateway, "proc", None)
 
 
+THREAD_STACK = "-Xss32m"
+"""How large the stack of each of Java's threads may grow: Spark goes through the expressions of wide tables by
+recursion. What a thread does not use takes no memory."""
+
+
 def build_conf(settings: SessionSettings) -> dict[str, str]:
     """The session's configuration: defaults, the catalog, and over both the target's own; its jars come beside ours."""
     conf = {"spark.app.name": settings.app_name, "spark.master": settings.master, **DEFAULTS}
@@ -334,6 +339,8 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
         conf["spark.hadoop.fs.defaultFS"] = "file:///"
     conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
     if not _is_local(settings.master):
+        of_executors = conf.get("spark.executor.extraJavaOptions", "")
+        conf["spark.executor.extraJavaOptions"] = f"{THREAD_STACK} {of_executors}".strip()
         conf["spark.jars"] = ",".join([*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])])
     return {"spark.redaction.regex": render_redaction(conf, find_secrets(os.environ)), **conf}
 
@@ -403,6 +410,7 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     Raises ProfileError `secret-on-command-line`, and `spark-refused` for memory that Spark does not take.
     """
     options = [f"-Xmx{_heap(settings, conf['spark.driver.memory'])}"] if "spark.driver.memory" in conf else []
+    options += [THREAD_STACK]
     options += [FAST_COMPILER] if settings.is_brief else []
     for key in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
         options += shlex.split(conf.get(key, ""))
