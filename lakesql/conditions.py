@@ -135,7 +135,8 @@ CONDITIONS: dict[str, Condition] = {
         "Write `sqlite:///path/to/catalog.db` or `postgresql://user@host:5432/database`, or use another type.",
     ),
     "cdc-keys": Condition(
-        "The `keys` of a model in mode `cdc` are not the key of its change feed.",
+        "The `keys` of a model that mirrors a change feed are not the key of that: they lack a column of it, or have "
+        "one more, such as an expression, a constant or a field of `_record`.",
         "Select the columns of the stream's `key` as they are, renamed at most, and name them in `keys`.",
     ),
     "cdc-stateful": Condition(

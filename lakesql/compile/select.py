@@ -743,7 +743,18 @@ def _check_mirror(select: Select) -> Iterable[Problem]:
     (feed,) = feeds
     wanted = {name.lower() for name in feed.key}
     found = [column.lower() for column in select.feed_keys.values()]
-    if not wanted or len(found) != len(wanted) or set(found) != wanted:
+    if others := [key for key in select.writing.keys if key not in select.feed_keys]:
+        yield Problem(
+            "cdc-keys",
+            f"'{others[0]}' in keys is no column of stream '{feed.name}' as the feed brings it.",
+            "A row of the source is found in the table by the feed's key alone: another value may change with the row, "
+            "and a delete does not bring it.",
+            "Name the columns of the feed's key in keys, and no other. Rows of several sources that have the same keys "
+            "are mirrored by a model for each, which a view puts together; or the connector adds to the key of each "
+            "record what tells the sources apart.",
+            model.option_place("keys"),
+        )
+    elif not wanted or len(found) != len(wanted) or set(found) != wanted:
         yield Problem(
             "cdc-keys",
             f"The keys of a mirror are those of its feed, and stream '{feed.name}' has "
