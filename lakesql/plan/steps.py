@@ -19,7 +19,7 @@ from lakesql.errors import Problem, RunError, quoted
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import StateColumn, TableState
-from lakesql.stream.types import Growth, find_field, find_growth, parse_type, stored_type, type_at
+from lakesql.stream.types import Growth, find_field, find_growth, find_lost, parse_type, stored_type, type_at
 
 F = TypeVar("F", PartitionField, SortField)
 
@@ -256,6 +256,13 @@ def _growth(column: str, old: str, new: str) -> tuple[Growth, ...] | None:
     return find_growth(before, after, (column,)) if before and after else None
 
 
+def _lost_fields(change: _Retyped) -> tuple[str, ...]:
+    """The fields in a column of the table that the model's column lacks, by their paths."""
+    old, new = parse_type(change.column.type), parse_type(change.new)
+    lost = find_lost(old, new, (change.column.name,)) if old and new else ()
+    return tuple(map(".".join, lost))
+
+
 def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
     if key == "format-version":
         # A table's format version only ever goes up.
@@ -303,9 +310,18 @@ def _problems(
         return
     for change in changes.clashing:
         name, old = change.column.name, change.column.type
+        what = f"Column '{name}' of model '{model}' is {change.new}, and in table {state.name} it is {old}"
+        if lost := _lost_fields(change):
+            yield Problem(
+                "type-change",
+                f"{what}: the model's lacks {quoted(lost)}.",
+                "A struct in a table loses no field, and Spark writes no struct without one of them.",
+                f"Keep the field in the SELECT, NULL where there is no value, or give column '{name}' another name.",
+            )
+            continue
         yield Problem(
             "type-change",
-            f"Column '{name}' of model '{model}' is {change.new}, and in table {state.name} it is {old}.",
+            f"{what}.",
             "Iceberg turns int into bigint, float into double and a decimal into one of more digits, nothing else.",
             f"Cast it in the SELECT (CAST({name} AS {old})), or give the new one another name.",
         )

@@ -188,6 +188,21 @@ def find_growth(old: SparkType, new: SparkType, path: tuple[str, ...]) -> tuple[
     return tuple(steps)
 
 
+def find_lost(old: SparkType, new: SparkType, path: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The fields of structs in a column of type `old` that one of type `new` lacks, each by its path."""
+    if old.name != new.name or not old.fields:
+        return ()
+    if old.name != "struct":
+        names = ("element",) if old.name == "array" else ("key", "value")
+        parts = zip(names, old.fields, new.fields, strict=True)
+        return tuple(lost for name, was, now in parts for lost in find_lost(was.type, now.type, (*path, name)))
+    found: list[tuple[str, ...]] = []
+    for was in old.fields:
+        field = find_field(new, was.name)
+        found += find_lost(was.type, field.type, (*path, was.name)) if field else [(*path, was.name)]
+    return tuple(found)
+
+
 def find_field(kind: SparkType | None, name: str) -> TypeField | None:
     """The field of a struct, by its name in any spelling; None of any other type."""
     fields = kind.fields if kind is not None and kind.name == "struct" else ()

@@ -208,6 +208,29 @@ def test_a_new_partition_field_is_spelled_as_the_table_has_it() -> None:
     assert plan(replace(with_columns(**columns), partition_by=wanted), there) == ()
 
 
+@pytest.mark.parametrize("policy", EVOLVING)
+@pytest.mark.parametrize(
+    ("stored", "made", "lost"),
+    [
+        ("struct<a: int, b: int>", "struct<a: int>", ["c.b"]),
+        ("struct<A: int, b: int>", "struct<a: int, n: int>", ["c.b"]),
+        (
+            "array<struct<a: int, b: struct<x: int, y: int>>>",
+            "array<struct<b: struct<y: int>>>",
+            ["c.element.a", "c.element.b.x"],
+        ),
+        ("map<string, struct<a: int, b: int>>", "map<string, struct<b: int>>", ["c.value.a"]),
+    ],
+)
+def test_a_field_that_is_gone_from_a_struct_is_named(
+    policy: SchemaChange, stored: str, made: str, lost: list[str]
+) -> None:
+    (problem,) = problems(with_columns(c=made), having(StateColumn("c", stored)), policy)
+    assert problem.condition == "type-change"
+    assert all(f"'{path}'" in problem.what for path in lost)
+    assert "CAST" not in problem.fix, "Spark casts no struct to one of more fields"
+
+
 class TestTypes:
     @pytest.mark.parametrize("policy", EVOLVING)
     @pytest.mark.parametrize(
