@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.errors import RunError
-from lakesql.events import Noted
+from lakesql.events import BatchCommitted, Noted
 from lakesql.names import FORMER_PROPERTY
 from lakesql.run.drop import Dropper
 from lakesql.run.rename import Renamer
@@ -113,6 +113,23 @@ def test_nothing_is_lost_or_doubled_wherever_a_rename_breaks_off(begun: Project,
     refs = begun.iceberg(table).metadata.refs
     assert {name for name in refs if name != "main"} == {"lakesql_ledger_new"}
     assert Dropper(begun.manifest(), begun.lake.session, begun.lake.catalog).find_orphans() == {}
+
+
+def test_a_model_that_a_runner_has_is_not_renamed(begun: Project) -> None:
+    fill(begun, "append")
+    begun.run().check()
+    begun.record("s", [value(2), value(4), "no record either"])
+    found: list[str] = []
+
+    def meet(event: object) -> None:
+        if isinstance(event, BatchCommitted) and not found:
+            move(begun)
+            found.append(refused(begun))
+
+    begun.run("old", meet=meet).check()
+    assert found == ["lease-held"]
+    assert begun.run().conditions("new") == [], "nothing says that there is a rename"
+    assert ids(begun, "new") == ids(begun, "old") == rows_after("append")
 
 
 def test_a_batch_that_crashed_before_the_rename_is_written_once_after_it(begun: Project) -> None:
