@@ -65,7 +65,7 @@ def is_rewritten(read: Column, record: Column, name: str) -> Column:
 
     A value that is a JSON string is none of those, whatever stands in it.
     """
-    looks_so = read.rlike(r"^[-0-9\[{\"]")
+    looks_so = read.rlike(r"^[-0-9NI\[{\"]")  # NI: what `get_json_object` makes of 1e400
     if json.dumps(name) != f'"{name}"':
         return F.coalesce(looks_so, F.lit(False))  # the name may be escaped in the record
     begins_so = record.rlike(f'"{re.escape(name)}"' + r"\s*+:\s*+" + _REWRITTEN)
