@@ -153,6 +153,9 @@ ROWS_VIEW = "_lakesql_rows"
 CHANGES_VIEW = "_lakesql_changes"
 """The view of a batch's changes of a feed that is mirrored."""
 
+EARLIER_VIEW = "_lakesql_earlier"
+"""What stands in the topic of a change feed before a batch, as far as that needs it."""
+
 NEWEST_VIEW = "_lakesql_newest"
 """The view of the newest change of each key of the feed, and of its truncates."""
 

@@ -10,6 +10,7 @@ from lakesql.compile.checks import checked_rows, is_dead, kept_rows
 from lakesql.compile.history import History
 from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
 from lakesql.compile.log_positions import not_replaced, placed_behind
+from lakesql.compile.lone_tombstones import closing_tombstones, without_followers
 from lakesql.compile.merge import (
     BOUNDS_PLACE,
     NEVER,
@@ -52,6 +53,7 @@ from lakesql.names import (
     MARKED_AT,
     NEWEST_VIEW,
     ONLY_MARKS,
+    RAW,
     ROWS_VIEW,
     TOMBSTONED_VIEW,
     UNKNOWN,
@@ -286,6 +288,32 @@ def placed_view(select: Select) -> MakeView | None:
         return MakeView(f"{when}: without what these replace", CHANGES_VIEW, not_replaced(keys))
     fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
     return MakeView(f"{when}: these behind what they follow", CHANGES_VIEW, placed_behind(keys, fields))
+
+
+def lone_tombstones_view(select: Select) -> MakeView | None:
+    """The view of the changes of a feed without the tombstones that delete nothing; None where a column of the feed
+    orders them, which no tombstone has."""
+    if not all(word.startswith(f"{CHANGE}.") for word in select.sequence.values()):
+        return None
+    when = "each batch with tombstones of the feed: without those that follow a delete of their key"
+    return MakeView(when, CHANGES_VIEW, without_followers(tuple(select.feed_keys.values())))
+
+
+def closing_view(select: Select) -> KeepRows | None:
+    """The view of the changes where tombstones are placed in a history; None where they need no place in the log."""
+    if not (select.writing.is_history and select.is_placed):
+        return None
+    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
+    (place,) = select.sequence
+    query = closing_tombstones(select.model.table, select.feed_keys, place, fields)
+    when = "each batch with tombstones of the feed that stand alone: behind what their key has had"
+    return KeepRows(when, CHANGES_VIEW, Bounded(query, ("stored", "deleted")))
+
+
+def tombstone_keys_query(select: Select) -> str:
+    """The keys of the tombstones among the changes, by the model's names for them."""
+    named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in select.feed_keys.items())
+    return f"SELECT {named} FROM {CHANGES_VIEW} WHERE {RAW}.value IS NULL"
 
 
 def told_apart_view(select: Select) -> MakeView | None:

@@ -20,8 +20,10 @@ from lakesql.compile.batch import (
     Write,
     batch_steps,
     changed_view,
+    closing_view,
     current_view,
     cut_view,
+    lone_tombstones_view,
     moved_on_view,
     newest_known_view,
     newest_view,
@@ -54,11 +56,19 @@ def compiled_text(select: Select) -> str:
     for kind in select.writing.memories:
         parts.append(_table_section(memory_spec(select, kind, compiled_columns(select)), _MADE[kind]))
     is_mirror = select.writing.is_mirror
-    feed: tuple[MakeView, ...] = ()
+    feed: tuple[MakeView | KeepRows, ...] = ()
     if is_mirror:
         cut = cut_view(select) if select.has_moves else None
-        rarely = (placed_view(select), cut, told_apart_view(select), newest_known_view(select), moved_on_view(select))
-        newest = (newest_view(select), *filter(None, rarely))
+        rarely = [
+            lone_tombstones_view(select),
+            closing_view(select),
+            placed_view(select),
+            cut,
+            told_apart_view(select),
+            newest_known_view(select),
+            moved_on_view(select),
+        ]
+        newest = (newest_view(select), *(view for view in rarely if view is not None))
         feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
     for step in (*feed, *batch_steps(select, select.columns)):
         match step:

@@ -33,11 +33,11 @@ class Counts:
     empty its table, `bad_truncates` those of them that were rejected, `reads` the rows that a snapshot has read,
     `unplaced` those of them that have no place in the log, `unsent` the changes that leave out values which the table
     has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their stream, and
-    `ignored` those that are no changes: messages, and tombstones. `tombstones` have no value, and delete the row of
-    their key. Of the SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations` are those
-    that fail each, in their order. `place` is the greatest place in a database's log of a change, as numbers with
-    commas between, `place_us` the time of its record, and `first_us` that of the first one, in microseconds; of a model
-    that is ordered by it.
+    `ignored` those that are no changes: messages, and tombstones that delete nothing. `tombstones` have no value, and
+    delete the row of their key; `valueless` are those of a feed, which may follow a delete. Of the SELECT's rows,
+    `set_aside` fail an expectation that makes dead letters; `violations` are those that fail each, in their order.
+    `place` is the greatest place in a database's log of a change, as numbers with commas between, `place_us` the time
+    of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it.
     """
 
     records: int
@@ -57,6 +57,7 @@ class Counts:
     reshaped: int = 0
     ignored: int = 0
     tombstones: int = 0
+    valueless: int = 0
     set_aside: int = 0
     violations: tuple[tuple[str, int], ...] = ()
 
@@ -92,6 +93,7 @@ class BatchCounters:
         self._texts: list[_Watched] = []
         self._touched: list[_Watched] = []
         self._checks: tuple[Check, ...] = ()
+        self.followers = 0  # tombstones that have turned out to follow a delete
 
     def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
         """Parsed records, watched."""
@@ -166,7 +168,8 @@ class BatchCounters:
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
-            ignored=sum(row["ignored"] for row in seen),
+            ignored=sum(row["ignored"] for row in seen) + self.followers,
+            valueless=sum(row["valueless"] for row in seen),
             tombstones=sum(row["tombstones"] for row in seen),
         )
 
@@ -212,6 +215,7 @@ def _record_counts(
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
     none = F.count(F.lit(None))
     is_truncate = F.col(f"{CHANGE}.op") == "t"
+    is_valueless = ~is_bad & ~F.col(IGNORED) & F.col(f"{RAW}.value").isNull()
     unsent = count_of(~is_bad & (F.size(UNSENT) > 0)) if keeps else none
     place = f"{CHANGE}.position"
     reads, unplaced = (
@@ -231,6 +235,7 @@ def _record_counts(
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
         (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
         (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias("tombstones"),
+        (count_of(is_valueless) if is_mirror and is_feed else none).alias("valueless"),
     )
 
 
@@ -265,6 +270,7 @@ def _stateful_counts() -> tuple[Column, ...]:
         "reshaped",
         "ignored",
         "tombstones",
+        "valueless",
     )
     others = (none_of.alias(name) for name in names)
     return F.count("*").alias("records"), none.alias("event_us"), *others, *_no_place()

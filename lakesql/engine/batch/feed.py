@@ -22,6 +22,7 @@ from lakesql.compile.batch import (
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
 from lakesql.engine.records.key_changes import with_moves
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.spark.plan import replace_view
@@ -59,6 +60,10 @@ def open_feed(
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
     counts = counters.read()
+    if counts.valueless:
+        changes, counters.followers = with_lone_tombstones(session, select, binding, changes, counts.valueless)
+        replace_view(changes.drop(RAW), CHANGES_VIEW)
+        newest = session.sql(newest_view(select).query).localCheckpoint()
     is_mixed = 0 < counts.reads < counts.records or 0 < counts.unplaced < counts.reads
     placed = placed_view(select) if is_mixed else None
     if placed:

@@ -19,6 +19,7 @@ from lakesql.engine.records.event import (
     BEFORE_VALUES,
     EVENT,
     NO_EVENT,
+    ROW_KINDS,
     VALUES,
     change_field,
     is_document,
@@ -35,6 +36,7 @@ from lakesql.engine.records.parse import (
     raw_struct,
     record_struct,
     rejected_struct,
+    unless_of_registry,
     with_stages,
 )
 from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
@@ -67,9 +69,9 @@ def parse_changes(
     `_lakesql_rejected`, `_lakesql_ignored` and `_lakesql_new_fields`.
 
     The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
-    the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
-    messages (`pg_logical_emit_message`) are ignored. An update of DMS that changes the row's key is two changes, as
-    in Debezium's feeds. Everything else is as `parse_records` has it.
+    the key. A truncate has none: all columns are NULL. Messages (`pg_logical_emit_message`) are ignored, and tombstones
+    are where they delete nothing by themselves. An update of DMS that changes the row's key is two changes, as in
+    Debezium's feeds. Everything else is as `parse_records` has it.
     """
     has_before, is_not_plain = "before" in keep_change, None
     if contract.is_mirrored:
@@ -167,7 +169,7 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     """
     stages = [*([{_KEY_NAMES: _key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
     faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
-    found = with_stages(rejected, [*stages, {"detail": _first(faults)}])
+    found = with_stages(rejected, [*stages, {"detail": unless_of_registry(_first(faults))}])
     return found.drop(*(name for stage in stages for name in stage))
 
 
@@ -181,7 +183,7 @@ class _Fault:
 
 def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
     """All that may be wrong. A row that `is_moved` from another key may lack what that one's row has."""
-    op, row, kinds = op_of(), F.col(ROW), F.col(EVENT)["kinds"]
+    op, row, kinds = op_of(), F.col(ROW), F.col(ROW_KINDS)
 
     def fault(holds: Column, reason: str, detail: Column | str) -> _Fault:
         said = F.lit(detail) if isinstance(detail, str) else detail
@@ -206,7 +208,7 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
             what = "the record has no key in JSON, and the stream declares no `key`"
             yield fault(op.isin("c", "u", "r", "d") & names.isNull(), UNPARSABLE, what)
     if contract.schema_fields:
-        is_bare = op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
+        is_bare = F.col("value").isNotNull() & op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
     for name in contract.sequence:
         if name.startswith(f"{CHANGE}."):

@@ -52,7 +52,7 @@ READ = "_lakesql_read"
 """What stands in a record, as its envelope has it."""
 
 
-def debezium_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
+def debezium_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[str, Column]], Column]:
     """The event, or the one in the `payload` where a schema stands beside it; before it what is to be read first.
 
     NULL where there is none. Its field `kinds` is what the schema says of the columns of the row after the change, by
@@ -66,9 +66,12 @@ def debezium_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
     ]
     found = F.col(READ)
     is_wrapped = found["op"].isNull()
+    tombstone = F.when(F.col("value").isNull(), F.lit("d"))
     rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
     each = {it.name: F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]) for it in fields}
     each |= {it.name: each[it.name].try_cast(it.dataType) for it in HEAD}
+    if deletes_by_key:
+        each["op"] = F.coalesce(each["op"], tombstone)
     read = from_json(F.col("value").cast("string"), T.StructType([*fields, *added]))
     kinds = F.when(found["schema"].isNotNull(), by_name(F.get(rows, F.lit(0))["fields"]))
     each["kinds"] = kinds

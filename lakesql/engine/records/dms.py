@@ -24,7 +24,7 @@ _METADATA = (
 _FLAT = "_lakesql_flat"
 
 
-def dms_event(row: T.StructType, table: str) -> tuple[list[dict[str, Column]], Column]:
+def dms_event(row: T.StructType, table: str, deletes_by_key: bool) -> tuple[list[dict[str, Column]], Column]:
     """A record as an event of Debezium's, and before it what is to be read first.
 
     What is not of `table`, and what is said of tables, has the op `m`. A record without `metadata` is flat, and says no
@@ -37,7 +37,9 @@ def dms_event(row: T.StructType, table: str) -> tuple[list[dict[str, Column]], C
     flat_fields = T.StructType([*row.fields, T.StructField(CORRUPT, T.StringType())])
     read = {READ: from_json(text, fields), _FLAT: F.when(~is_native, from_json(text, flat_fields))}
     native = F.when(found[CORRUPT].isNull(), _native(found, table))
-    return [{name: column} for name, column in read.items()], F.when(is_native, native).otherwise(_flat(flat, row))
+    return [{name: column} for name, column in read.items()], F.when(is_native, native).otherwise(
+        _flat(flat, row, deletes_by_key)
+    )
 
 
 def _native(found: Column, table: str) -> Column:
@@ -69,11 +71,19 @@ def _native(found: Column, table: str) -> Column:
     )
 
 
-def _flat(found: Column, row: T.StructType) -> Column:
+def _flat(found: Column, row: T.StructType, deletes_by_key: bool) -> Column:
     """The row before an update stands nowhere, and neither does when and where it was made."""
     op = _mapped(F.get_json_object(F.col("value").cast("string"), "$.Op"), _FLAT_OPS, "Op ")
+    if deletes_by_key:
+        op = F.when(F.col("value").isNull(), F.lit("d")).otherwise(op)
     data = F.struct(*(found[each.name].alias(each.name) for each in row.fields))
-    event = _event(op, F.when(op != "d", data), F.when(op == "d", data), F.lit(None).cast(SOURCE), None)
+    event = _event(
+        op,
+        F.when(op != "d", data),
+        F.when((op == "d") & F.col("value").isNotNull(), data),
+        F.lit(None).cast(SOURCE),
+        None,
+    )
     return F.when(found[CORRUPT].isNull(), event)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.compile.log_positions import READ_BY_SNAPSHOT
 from lakesql.engine.records.change_values import (
     has_nested,
     read_values,
@@ -21,12 +22,12 @@ from lakesql.engine.records.change_values import (
     row_texts,
     shaped,
 )
-from lakesql.engine.records.debezium import Head, debezium_event, debezium_field, place_of
+from lakesql.engine.records.debezium import KINDS, Head, by_name, debezium_event, debezium_field, place_of
 from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_schema
 from lakesql.engine.records.dms import dms_event
 from lakesql.engine.records.json_text import bound, members, value_of
 from lakesql.engine.records.parse import Contract, from_json
-from lakesql.names import ROW
+from lakesql.names import CHANGE, ROW
 from lakesql.stream.stream import Envelope
 
 EVENT = "_lakesql_event"
@@ -35,6 +36,9 @@ columns), and what its envelope has besides. NULL where a record holds no event.
 
 TEXTS = "_lakesql_row_texts"
 """The row with one text for each column, where a column is an array, a struct or a map."""
+
+ROW_KINDS = "_lakesql_kinds"
+"""What a schema says of the columns of the row: the key's own, where the row is read of that."""
 
 BEFORE = "_lakesql_before"
 """The row before the change, as texts."""
@@ -51,18 +55,22 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     """
     texts = row_texts(contract)
     key = F.col("key").cast("string")
-    key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
+    key_schema = F.get_json_object(key, "$.schema.fields")
+    key = F.when(key_schema.isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
     before = F.col(EVENT)["before"]
     key_row = row_as_written(from_json(key, texts), key, key, contract)
     row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(op_of() == "d", F.coalesce(before, key_row))
     first, event = _event(texts, contract)
-    stages = [*first, {EVENT: event}, {EVENT: _event_as_written(contract)}]
+    key_kinds = by_name(F.from_json(key_schema, T.ArrayType(KINDS.valueType)))
+    is_by_key = (op_of() == "d") & before.isNull()
+    said = {ROW_KINDS: F.coalesce(F.when(is_by_key, key_kinds), F.col(EVENT)["kinds"])}
+    stages = [*first, {EVENT: event}, {EVENT: _event_as_written(contract)}, said]
     if has_nested(contract):
         stages += [{TEXTS: row}, {ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}]
     else:
         stages.append({ROW: row, BEFORE: before})
     rows = {VALUES: (ROW, sent_texts(contract)), **({BEFORE_VALUES: (BEFORE, before)} if has_before else {})}
-    kinds = F.col(EVENT)["kinds"]
+    kinds = F.col(ROW_KINDS)
     values = [read_values(name, F.col(shape), sent, kinds, contract) for name, (shape, sent) in rows.items()]
     return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
 
@@ -70,11 +78,11 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
 def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column]], Column]:
     match contract.envelope:
         case "debezium":
-            return debezium_event(row)
+            return debezium_event(row, takes_tombstones(contract))
         case "debezium_flat":
             return flat_event(row)
         case "dms":
-            return dms_event(row, contract.source_table)
+            return dms_event(row, contract.source_table, takes_tombstones(contract))
         case "none":
             raise AssertionError("no change feed")
         case _:
@@ -139,12 +147,20 @@ def op_of() -> Column:
 
 
 def is_ignored(contract: Contract) -> Column:
-    """Whether a record is no change: a message, what DMS says of tables, or a tombstone behind a delete.
-
-    A flat tombstone is the delete. DMS writes none.
-    """
+    """Whether a record is no change: a message, what DMS says of tables, or a tombstone that deletes nothing."""
     is_message = F.coalesce(op_of() == "m", F.lit(False))
-    return F.col("value").isNull() | is_message if contract.envelope == "debezium" else is_message
+    if contract.envelope != "debezium" or takes_tombstones(contract):
+        return is_message
+    return F.col("value").isNull() | is_message
+
+
+def takes_tombstones(contract: Contract) -> bool:
+    """Whether a record without a value deletes the row of its key, unless it follows a delete of that.
+
+    It has nothing but the key: a column of the feed cannot order it. Of a dead letter nobody knows what it follows.
+    """
+    is_ordered = all(name.startswith(f"{CHANGE}.") for name in contract.sequence)
+    return contract.is_mirrored and is_ordered and not contract.is_replayed
 
 
 def is_document() -> Column:
@@ -159,8 +175,14 @@ def is_document() -> Column:
 def change_field(name: str, event: Head, contract: Contract) -> Column:
     """A field of `_change`. Where rows are mirrored, each has a place among the changes of its row."""
     match name:
+        case "position" if takes_tombstones(contract):
+            # Older than each change that follows it, and newer than all that came before it.
+            behind_all = F.array(F.lit(READ_BY_SNAPSHOT).cast("bigint"))
+            return F.when(F.col("value").isNull(), behind_all).otherwise(place_of(event, False))
         case "position" if contract.is_mirrored:
             return place_of(event, contract.is_replayed)
+        case "ts" if takes_tombstones(contract):
+            return F.when(F.col("value").isNull(), F.col("timestamp")).otherwise(debezium_field(event, name))
         case "op":
             return event["op"]
         case "before":

@@ -77,6 +77,38 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
             assert_never(binding.source)
 
 
+EARLIER_OFFSETS = 20
+"""So many offsets are looked at for the record before another one: between them may be marks of transactions."""
+
+
+def read_before(session: SparkSession, binding: StreamBinding, places: Sequence[tuple[str, int, int]]) -> DataFrame:
+    """The last raw records before these places of a topic, each a topic, a partition and an offset, that are there."""
+    match binding.source:
+        case Kafka() as connection:
+            ends: dict[str, dict[str, int]] = {}
+            for topic, partition, offset in places:
+                ends.setdefault(topic, {})[str(partition)] = offset
+            starts = {
+                topic: {partition: max(0, offset - EARLIER_OFFSETS) for partition, offset in offsets.items()}
+                for topic, offsets in ends.items()
+            }
+            reader = session.read.format("kafka").option("includeHeaders", True).option("failOnDataLoss", False)
+            for key, value in consumer_options(connection).items():
+                reader = reader.option(f"kafka.{key}", value)
+            reader = reader.option(
+                "assign", json.dumps({topic: [*map(int, offsets)] for topic, offsets in ends.items()})
+            )
+            reader = reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
+            return reader.load().drop("timestampType")
+        case _:
+            raw = read_raw(session, binding, streaming=False)
+            is_near = F.lit(False)
+            for topic, partition, offset in places:
+                of_partition = (F.col("topic") == topic) & (F.col("partition") == partition)
+                is_near |= of_partition & F.col("offset").between(offset - EARLIER_OFFSETS, offset - 1)
+            return raw.where(is_near)
+
+
 _RECORDED_TYPE = (
     "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>,"
     "key_base64:string,value_base64:string>"

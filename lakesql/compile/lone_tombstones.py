@@ -1,0 +1,127 @@
+"""What a record without a value deletes in a change feed that is mirrored, where it stands alone. Pure.
+
+A tombstone that follows a delete of its key says nothing: it is there for the broker's sake. Where the broker has
+compacted that delete away it is all that is left of it, and a flat feed may write nothing else. It is newer than what
+came before it in its partition, and older than each change that follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakesql.compile.log_positions import is_read, place_before
+from lakesql.compile.quote import column_of, identifier, identifiers, table_name
+from lakesql.model.table_name import TableName
+from lakesql.names import CHANGE, CHANGES_VIEW, EARLIER_VIEW, POSITION, RAW
+
+_FORMER = "_lakesql_former"
+_IS_EARLIER = "_lakesql_is_earlier"
+
+_FIRST = """\
+SELECT {position}.source AS topic, {position}.partition AS partition, {position}.offset AS offset
+FROM (
+  SELECT {position}, {raw}.value IS NULL AS is_tombstone,
+    row_number() OVER (PARTITION BY {position}.source, {position}.partition ORDER BY {position}.offset) AS number
+  FROM {changes}
+)
+WHERE is_tombstone AND number = 1"""
+
+_ALONE = """\
+SELECT * EXCEPT ({former}, {is_earlier})
+FROM (
+  SELECT *,
+    lag({change}.op) OVER (
+      PARTITION BY {keys}, {position}.source, {position}.partition
+      ORDER BY {position}.offset
+    ) AS {former}
+  FROM (
+    SELECT *, false AS {is_earlier} FROM {changes}
+    UNION ALL
+    SELECT *, true FROM {earlier}
+  )
+)
+WHERE NOT {is_earlier} AND ({raw}.value IS NOT NULL OR NOT {former} <=> 'd')"""
+
+_CLOSING = """\
+SELECT changes.* EXCEPT ({change}, {former}),
+  struct(
+    {fields}
+  ) AS {change}
+FROM (
+  SELECT *,
+    max(if({raw}.value IS NULL OR {is_read}, NULL, {change}.position)) OVER (
+      PARTITION BY {keys}, {position}.source, {position}.partition
+      ORDER BY {position}.offset
+    ) AS {former}
+  FROM {changes}
+) AS changes
+LEFT JOIN (
+  SELECT {stored_keys}, max(place) AS place
+  FROM (
+    SELECT {stored_keys}, {place} AS place FROM {table} AS stored
+    WHERE """
+
+_OF_DELETED = """
+    UNION ALL
+    SELECT {stored_keys}, {place} FROM {tombstones} AS deleted
+    WHERE """
+
+_OF_KEYS = """
+  )
+  GROUP BY {stored_keys}
+) AS known
+ON changes.{raw}.value IS NULL
+  AND {match}"""
+
+
+def first_tombstones() -> str:
+    """The places of tombstones that come first of their partition in a batch: what came before is in another one."""
+    return _FIRST.format(position=POSITION, raw=RAW, changes=CHANGES_VIEW)
+
+
+def without_followers(keys: Sequence[str]) -> str:
+    """The changes without the tombstones that follow a delete of their key. `_lakesql_earlier` has what stands in the
+    topic before the batch, as far as it is asked for."""
+    return _ALONE.format(
+        former=_FORMER,
+        change=CHANGE,
+        keys=identifiers(keys),
+        position=POSITION,
+        raw=RAW,
+        changes=CHANGES_VIEW,
+        earlier=EARLIER_VIEW,
+        is_earlier=_IS_EARLIER,
+    )
+
+
+def closing_tombstones(
+    table: TableName, keys: Mapping[str, str], place: str, fields: Sequence[str]
+) -> tuple[str, str, str]:
+    """The changes of a history, with tombstones just behind the newest change of their key: of those before it in its
+    partition, and of those that the table and its own tombstones have. Cut where the bounds of the keys come.
+
+    `keys` are the columns of the feed's key, by the model's names for them, `place` is the table's column of places,
+    and `fields` are those of `_change`, in their order.
+    """
+    known = f"greatest(coalesce({_FORMER}, array()), coalesce(known.place, array()))"
+    own = f"changes.{CHANGE}.position"
+    placed = f"if(changes.{RAW}.value IS NULL, concat({known}, array(0L)), {own})"
+    values = {field: placed if field == "position" else f"changes.{CHANGE}.{field}" for field in fields}
+    words = {
+        "change": CHANGE,
+        "former": _FORMER,
+        "fields": ",\n    ".join(f"{value} AS {field}" for field, value in values.items()),
+        "raw": RAW,
+        "is_read": is_read(f"{CHANGE}.position"),
+        "keys": identifiers([*keys.values()]),
+        "position": POSITION,
+        "changes": CHANGES_VIEW,
+        "stored_keys": identifiers([*keys]),
+        "place": place_before(identifier(place)),
+        "table": table_name(table),
+        "tombstones": table_name(table.tombstones),
+        "match": "\n  AND ".join(
+            f"{column_of('known', key)} = {column_of('changes', column)}" for key, column in keys.items()
+        ),
+    }
+    return _CLOSING.format(**words), _OF_DELETED.format(**words), _OF_KEYS.format(**words)

@@ -1,0 +1,46 @@
+"""Which records without a value delete a row, of a change feed in which each delete may have one behind it."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakesql.compile.batch import closing_view, lone_tombstones_view, tombstone_keys_query
+from lakesql.compile.lone_tombstones import first_tombstones
+from lakesql.compile.select import Select
+from lakesql.engine.batch.bounds import read_keys
+from lakesql.engine.ledger import snapshots
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.parsed import good_records, parse_binding, with_position
+from lakesql.engine.sources.raw import read_before
+from lakesql.engine.spark.plan import replace_view
+from lakesql.names import CHANGES_VIEW, EARLIER_VIEW, RAW
+
+
+def with_lone_tombstones(
+    session: SparkSession, select: Select, binding: StreamBinding, changes: DataFrame, valueless: int
+) -> tuple[DataFrame, int]:
+    """The changes of a batch that has so many tombstones, without those that follow a delete; how many these are.
+
+    Where the batch of a partition begins with one, the topic is asked what stands before it. In a history that places
+    in the log order, the others get places.
+    """
+    view = lone_tombstones_view(select)
+    if view is None:
+        return changes, 0
+    changes = changes.localCheckpoint()  # parsed once for all that is asked of them
+    replace_view(changes, CHANGES_VIEW)
+    first = [(row["topic"], row["partition"], row["offset"]) for row in session.sql(first_tombstones()).collect()]
+    earlier = changes.limit(0)
+    if first:
+        raw = read_before(session, binding, first)
+        earlier = good_records(with_position(parse_binding(raw, binding, select, keep_raw=True), binding))
+    replace_view(earlier, EARLIER_VIEW)
+    changes = session.sql(view.query).localCheckpoint()
+    replace_view(changes, CHANGES_VIEW)
+    alone = changes.where(F.col(f"{RAW}.value").isNull()).count()
+    closing = closing_view(select)
+    if alone and closing and snapshots.table_exists(session, select.model.table):
+        keys = read_keys(session.sql(tombstone_keys_query(select)), tuple(select.feed_keys)) or ()
+        changes = session.sql(closing.query.text(keys)).localCheckpoint()
+    return changes, valueless - alone
