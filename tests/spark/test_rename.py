@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -130,6 +135,29 @@ def test_a_model_that_a_runner_has_is_not_renamed(begun: Project) -> None:
     assert found == ["lease-held"]
     assert begun.run().conditions("new") == [], "nothing says that there is a rename"
     assert ids(begun, "new") == ids(begun, "old") == rows_after("append")
+
+
+@pytest.mark.parametrize("made", ["new.lease/renaming", "new/metadata"])
+def test_a_rename_that_is_killed_is_finished_by_the_next_one(begun: Project, made: str) -> None:
+    fill(begun, "upsert")
+    begun.run().check()
+    fill(begun, "upsert", "new")
+    (begun.directory / "models" / "old.sql").unlink()
+    begun.manifest()  # which writes the profile
+    command = [sys.executable, "-m", "lakesql", "rename", "old", "new", "--project-dir", str(begun.directory)]
+    process = subprocess.Popen(command, cwd=begun.directory, start_new_session=True)
+    while not (begun.directory / "checkpoints" / made).exists():
+        assert process.poll() is None, "it has ended before it began"
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert begun.run("new").conditions("new") == ["rename-under-way"]
+    rename(begun)
+    assert folders(begun) - {"new__dead_letter", ".writer"} == {"new", "new.lease"}
+    begun.record("s", [value(2), value(4), "no record either"])
+    begun.run().check()
+    assert ids(begun, "new") == rows_after("upsert")
+    assert begun.reasons("new").total() == 2
 
 
 def test_a_batch_that_crashed_before_the_rename_is_written_once_after_it(begun: Project) -> None:
