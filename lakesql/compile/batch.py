@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, assert_never
 
 from lakesql.compile.checks import checked_rows, is_dead, kept_rows
+from lakesql.compile.feed_tombstones import closing_tombstones, without_followers
 from lakesql.compile.history import History
 from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
 from lakesql.compile.log_positions import not_replaced, placed_behind
-from lakesql.compile.lone_tombstones import closing_tombstones, without_followers
 from lakesql.compile.merge import (
     BOUNDS_PLACE,
     NEVER,

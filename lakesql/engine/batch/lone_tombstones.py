@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.batch import closing_view, lone_tombstones_view, tombstone_keys_query
-from lakesql.compile.lone_tombstones import first_tombstones
+from lakesql.compile.feed_tombstones import first_tombstones
 from lakesql.compile.select import Select
 from lakesql.engine.batch.bounds import read_keys
 from lakesql.engine.ledger import snapshots
