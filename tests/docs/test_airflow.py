@@ -155,9 +155,14 @@ class Operator:
 class Hook:
     process: subprocess.Popen[bytes]
 
+    def __init__(self) -> None:
+        self.has_process = threading.Event()
+
     def run_command(self, command: list[str], cwd: str) -> SimpleNamespace:
         self.process = subprocess.Popen(command, cwd=cwd, process_group=0)
+        self.has_process.set()
         return SimpleNamespace(exit_code=self.process.wait())
 
     def send_sigterm(self) -> None:
+        assert self.has_process.wait(30)
         os.killpg(self.process.pid, 15)
