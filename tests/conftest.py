@@ -34,6 +34,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "spark": ("spark",),
     "feeds": ("spark", "long"),
     "flights": ("long",),
+    "nexmark": ("spark", "long"),
     "types": ("long",),
     "kafka": ("spark", "services"),
     "catalogs": ("spark", "services"),
