@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import permutations
 from typing import assert_never
 from urllib.parse import unquote, urlsplit
 
@@ -33,8 +34,15 @@ from lakesql.engine.progress.analyzed import Analyzed, WritableFiles, keep_analy
 from lakesql.engine.progress.decide import decide_all
 from lakesql.engine.progress.holder import is_released
 from lakesql.engine.progress.position import Position, Source, find_rebuilt
-from lakesql.engine.progress.state import Resume, state_of
-from lakesql.engine.progress.stored import LOOKED_AT, StoredFiles, newest_seen, read_checkpoint, read_seen
+from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState, QueryIdentity, Resume, state_of
+from lakesql.engine.progress.stored import (
+    LOOKED_AT,
+    StoredFiles,
+    is_watermark_behind,
+    newest_seen,
+    read_checkpoint,
+    read_seen,
+)
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import local_hidden, possible_files
 from lakesql.engine.sources.left_out import explain_hidden
@@ -52,7 +60,7 @@ from lakesql.project.catalog import local_folder
 from lakesql.project.codec import encode
 from lakesql.project.librdkafka_options import librdkafka_options
 from lakesql.project.procedures import AT_END, RewriteManifests
-from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
+from lakesql.project.profiles import Catalog, Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.identities import query_identities
 from lakesql.run.topics import read_topics
@@ -217,8 +225,8 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
 
 
 def _is_comparable(bound: BoundSelect) -> bool:
-    """Whether Spark need not be asked what a model would read. One that keeps state may write because time passes."""
-    return not bound.select.query.stateful and all(map(_is_at_hand, bound.bindings))
+    """Whether Spark need not be asked what a model would read."""
+    return all(map(_is_at_hand, bound.bindings))
 
 
 def _is_at_hand(binding: StreamBinding) -> bool:
@@ -249,7 +257,7 @@ def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Found) ->
         and known is not None
         and read_analyzed(files) == known
         and not _is_due(model, found.table)
-        and _has_read_all(bound, folder, files, found)
+        and _has_read_all(bound, folder, target.catalog, found)
     )
 
 
@@ -279,34 +287,89 @@ def _analysis(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> Analy
     return Analyzed(said, shapes) if len(shapes) == len(names) else None
 
 
-def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, found: _Found) -> bool:
-    """Whether the query would continue from its checkpoint, behind all that its streams have."""
-    (identity,) = query_identities(bound.select, folder)
-    table, checkpoint = found.table(identity.table), read_checkpoint(files)
-    if table is None or checkpoint is None or checkpoint.origin is None:
-        return False
-    entry = newest_entry(table.history(ledger_tag(identity.owner)), identity.owner, table.find)
+def _has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: _Found) -> bool:
+    """Whether each query of a model would continue from its checkpoint, behind all that its streams have."""
     sources = _sources(bound, found)
     if len(sources) < len(bound.bindings):
         return False
-    written = newest_entry(table.history(), None, table.find)
-    state = state_of(
-        identity, sources, checkpoint, table_id=table.id, entry=entry, has_rows=table.has_rows, written=written
+    queries = [_read_query(identity, catalog, found, sources) for identity in query_identities(bound.select, folder)]
+    there = [query for query in queries if query is not None]
+    if len(there) < len(queries):
+        return False
+    decisions = decide_all([query.state for query in there])
+    return all(
+        isinstance(decision, Resume) and _is_behind_all(query, bound, found)
+        for query, decision in zip(there, decisions, strict=True)
     )
-    (decision,) = decide_all([state])
-    batch, origin = checkpoint.newest_committed, checkpoint.origin
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A query that has run before: what it is, its checkpoint with the files of it, and what is compared."""
+
+    identity: QueryIdentity
+    files: StoredFiles
+    checkpoint: Checkpoint
+    origin: Origin
+    state: ProgressState
+
+
+def _read_query(identity: QueryIdentity, catalog: Catalog, found: _Found, sources: Sequence[Source]) -> _Query | None:
+    """A query as its checkpoint and its table have it; None where one of them is not there. That of dead letters may
+    be without a table."""
+    files, table = open_stored(catalog, identity.folder), found.table(identity.table)
+    checkpoint = read_checkpoint(files) if files is not None else None
+    if files is None or checkpoint is None or checkpoint.origin is None:
+        return None
+    if table is None and not identity.is_companion:
+        return None
+    entry = written = None
+    if table is not None:
+        entry = newest_entry(table.history(ledger_tag(identity.owner)), identity.owner, table.find)
+        written = newest_entry(table.history(), None, table.find)
+    state = state_of(
+        identity,
+        sources,
+        checkpoint,
+        table_id=table.id if table is not None else "",
+        entry=entry,
+        has_rows=table is not None and table.has_rows,
+        written=written,
+    )
+    return _Query(identity, files, checkpoint, checkpoint.origin, state)
+
+
+def _is_behind_all(query: _Query, bound: BoundSelect, found: _Found) -> bool:
+    """Whether a query that resumes has no batch to make: none is planned, and its streams have nothing behind it."""
+    checkpoint, origin = query.checkpoint, query.origin
+    batch = checkpoint.newest_committed
     positions = checkpoint.positions.get(batch, ())
     return (
-        isinstance(decision, Resume)
-        and checkpoint.newest_planned == batch
-        and origin.table_id == table.id
-        and origin.streams == tuple(source.name for source in sources)
+        checkpoint.newest_planned == batch
+        and (query.identity.is_companion or origin.table_id == query.state.table_id)
+        and origin.streams == tuple(source.name for source in query.state.sources)
         and len(positions) == len(bound.bindings)
-        and all(
-            _is_read(binding, number, position, files, found)
-            for number, (binding, position) in enumerate(zip(bound.bindings, positions, strict=True))
-        )
+        and not (query.identity.shape and is_watermark_behind(query.files, batch))
+        and _are_read(query, positions, bound.bindings, found)
     )
+
+
+def _are_read(query: _Query, positions: Sequence[Position], bindings: Sequence[StreamBinding], found: _Found) -> bool:
+    """Whether no stream has anything behind its position.
+
+    Spark may order the streams of a stateful query otherwise than its FROM does: none has in one order at least.
+    """
+    if not query.identity.shape:
+        return all(
+            _is_read(binding, number, position, query.files, found)
+            for number, (binding, position) in enumerate(zip(bindings, positions, strict=True))
+        )
+    read = [
+        [_is_read(binding, number, position, query.files, found) for binding in bindings]
+        for number, position in enumerate(positions)
+    ]
+    orders = permutations(range(len(bindings)))
+    return any(all(read[number][place] for number, place in enumerate(order)) for order in orders)
 
 
 def _sources(bound: BoundSelect, found: _Found) -> Sequence[Source]:

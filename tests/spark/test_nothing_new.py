@@ -45,6 +45,38 @@ def test_a_run_with_nothing_new_is_what_spark_makes_of_it(project: Project) -> N
     assert project.run_without_java("c") == []
 
 
+def test_models_with_state_and_nothing_new_are_what_spark_makes_of_them(project: Project) -> None:
+    columns = {"id": "int", "at": "timestamp"}
+    project.stream("a", columns, watermark={"column": "at", "delay": "1 minute"})
+    project.stream("b", columns, watermark={"column": "at", "delay": "1 minute"})
+    counts = "SELECT window(at, '1 minute').start AS minute, count(*) AS n FROM {a} GROUP BY window(at, '1 minute')"
+    project.model("counts", counts, mode="append")
+    between = "b.at BETWEEN a.at AND a.at + INTERVAL 1 MINUTE"
+    project.model(
+        "pairs", f"SELECT a.id, b.at FROM {{b}} AS b JOIN {{a}} AS a ON a.id = b.id AND {between}", mode="append"
+    )
+    project.model("sums", "SELECT id, count(*) AS n FROM {a} GROUP BY id", mode="upsert", keys="id")
+    for stream in ("a", "b"):
+        times = (f"2026-03-01 10:0{minute}:00" for minute in range(0, 9, 2))
+        project.record(stream, [*({"id": 1, "at": at} for at in times), "{"])
+    project.run().check()
+    rows = {name: project.rows(name) for name in ("counts", "pairs", "sums")}
+    assert len(rows["counts"]) > 1, "the watermark has brought a batch without records"
+
+    found = timeless(project.run_without_java())
+    assert {event.model for event in found} == {"counts", "pairs", "sums"}
+    assert found == timeless(project.run().check().of(ModelFinished))
+    assert rows == {name: project.rows(name) for name in rows}
+
+    project.record("b", [{"id": 1, "at": "2026-03-01 10:20:00"}])
+    assert project.run_without_java("pairs") == []
+    assert project.run_without_java("counts", "sums")
+    project.run("pairs").check()
+    assert project.run_without_java("pairs")
+    project.forget("pairs__dead_letter")
+    assert project.run_without_java("pairs") == []
+
+
 def test_no_file_that_spark_reads_is_missed(project: Project) -> None:
     for name in (
         "a/x.json",

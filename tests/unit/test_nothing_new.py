@@ -33,9 +33,11 @@ from lakesql.model.table_name import TableName
 from lakesql.names import (
     LEDGER_BATCH,
     LEDGER_CHECKPOINT,
+    LEDGER_KEYS,
     LEDGER_MODE,
     LEDGER_MODEL,
     LEDGER_OFFSETS,
+    LEDGER_STATE,
     MAINTAINED_PROPERTY,
     MAINTENANCE_PROPERTY,
 )
@@ -130,9 +132,10 @@ class Shop:
         rows = pa.table({"id": pa.array([1], pa.int64())})
         table.append(rows, snapshot_properties={**entry, **MANIFESTS, **more})
 
-    def checkpoint(self, model: str, table: Table, streams: list[str], *positions: Any) -> None:
+    def checkpoint(self, model: str, table: Table | None, streams: list[str], *positions: Any, state: str = "") -> None:
         """A checkpoint as Spark and lakesql leave it, with a batch for each position."""
-        origin = {"model": model, "table_id": str(table.metadata.table_uuid), "streams": streams, "state": ""}
+        table_id = str(table.metadata.table_uuid) if table is not None else ""
+        origin = {"model": model, "table_id": table_id, "streams": streams, "state": state}
         folder = f"checkpoints/{model}"
         self.write(f"{folder}/metadata", json.dumps({"id": "c"}))
         self.write(f"{folder}/lakesql.json", json.dumps({**origin, "follows": None}))
@@ -416,13 +419,56 @@ def test_a_catalog_that_is_not_there_is_not_made(shop: Shop) -> None:
     assert not (shop.folder / "catalog.db").exists()
 
 
-def test_a_model_with_state_is_left_to_spark(shop: Shop) -> None:
-    shop.write("models/copies.sql", COUNTS)
-    kept = shop.folder / "checkpoints/copies/analyzed.json"
-    kept.unlink()
-    shop.keep()
-    assert not kept.exists()
-    assert shop.events("copies") == []
+class TestState:
+    """A model that counts, with the query of its dead letters beside it."""
+
+    @pytest.fixture
+    def counts(self, shop: Shop) -> Shop:
+        shop.write("models/copies.sql", COUNTS)
+        manifest = load_project(Options(project_dir=shop.folder))
+        shape = build_selects(manifest, ["copies"])["copies"].query.state
+        (head,) = shop.sold.metadata.snapshots
+        self.position = {"version": 1, "snapshot_id": head.snapshot_id, "position": 1, "scan_all_files": False}
+        keyed = {LEDGER_MODE: "upsert", LEDGER_KEYS: '["id"]', LEDGER_STATE: shape}
+        shop.commit(shop.copies, {"sold": self.position}, batch=1, **keyed)
+        positions = [self.position, self.position]
+        shop.checkpoint("copies", shop.copies, ["sold"], *positions, state=shape)
+        shop.checkpoint("copies__dead_letter", None, ["sold"], self.position)
+        self.watermark(shop, planned=5, committed=5)
+        shop.keep()
+        return shop
+
+    def watermark(self, shop: Shop, **at_ms: int) -> None:
+        folder = "checkpoints/copies"
+        planned, committed = ({"batchWatermarkMs": at_ms["planned"]}, {"nextBatchWatermarkMs": at_ms["committed"]})
+        shop.write(f"{folder}/offsets/1", f"v1\n{json.dumps(planned)}\n{json.dumps(self.position)}")
+        shop.write(f"{folder}/commits/1", f"v1\n{json.dumps(committed)}")
+
+    def test_nothing_new_is_said_where_both_queries_have_read_all(self, counts: Shop) -> None:
+        done = [event for event in counts.events() if isinstance(event, ModelFinished)]
+        assert [(event.model, event.status) for event in done] == [("sold", "success"), ("copies", "success")]
+
+    def test_a_batch_that_the_watermark_may_bring_is_left_to_spark(self, counts: Shop) -> None:
+        self.watermark(counts, planned=5, committed=6)
+        assert counts.events("copies") == []
+        counts.write("checkpoints/copies/commits/1", "v1\n{}")
+        assert counts.events("copies") == []
+
+    def test_rows_of_the_stream_and_a_query_that_lags_are_left_to_spark(self, counts: Shop) -> None:
+        letters = "checkpoints/copies__dead_letter"
+        counts.write(f"{letters}/offsets/0", f"v1\n{{}}\n{json.dumps({**self.position, 'position': 0})}")
+        assert counts.events("copies") == []
+        counts.write(f"{letters}/offsets/0", f"v1\n{{}}\n{json.dumps(self.position)}")
+        assert counts.events("copies")
+        counts.write(f"{letters}/offsets/1", f"v1\n{{}}\n{json.dumps(self.position)}")
+        assert counts.events("copies") == [], "a batch of dead letters is planned"
+        (counts.folder / letters / "offsets/1").unlink()
+        counts.sold.append(pa.table({"id": pa.array([2], pa.int64())}), snapshot_properties=MANIFESTS)
+        assert counts.events("copies") == []
+
+    def test_a_checkpoint_that_is_gone_is_left_to_spark(self, counts: Shop) -> None:
+        shutil.rmtree(counts.folder / "checkpoints/copies__dead_letter")
+        assert counts.events("copies") == []
 
 
 def test_a_stream_without_a_record_is_said_and_left_to_spark_where_that_is_a_failure(shop: Shop) -> None:

@@ -103,6 +103,17 @@ def read_offsets(files: StoredFiles, batch: int) -> list[Position]:
     return [None if line == VOID else json.loads(line) for line in lines]
 
 
+def is_watermark_behind(files: StoredFiles, batch: int) -> bool:
+    """Whether `batch` has moved the watermark on, by what it has written into its files: a query that keeps state may
+    make a batch without a record then, which lets go of what the watermark has passed. So too where they do not say."""
+    try:
+        planned = json.loads((files.read(f"offsets/{batch}") or "").splitlines()[1])
+        committed = json.loads((files.read(f"commits/{batch}") or "").splitlines()[1])
+        return int(planned["batchWatermarkMs"]) < int(committed["nextBatchWatermarkMs"])
+    except (ValueError, LookupError, TypeError):
+        return True
+
+
 def read_seen(files: StoredFiles, source: int, first: int, last: int) -> list[SeenFile]:
     """The files that a source of files has read in its own batches `first` to `last`.
 
