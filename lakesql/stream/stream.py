@@ -33,6 +33,7 @@ _UNITS: Mapping[_UnitWord, Unit] = {
     "nanoseconds": "nanoseconds",
 }
 Encoding = Literal["base64", "hex"]
+Infinity = Literal["dead_letter", "null", "max"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,11 @@ class _StreamOptions:
         "U+FFFD stands for its bytes, which is counted, or the record is a dead letter.",
         default="replace",
     )
+    infinity: Infinity = option(
+        "Of a change feed: what becomes of Postgres' `infinity` in a date or timestamp. The record is a dead letter, "
+        "or the value is NULL, or the last one of the year 9999 (`-infinity` the first one of the year 1).",
+        default="dead_letter",
+    )
     ignore_corrupt: Literal["refuse", "dead_letter"] = option(
         "Of files: what becomes of one that cannot be read. It ends the model, or it is set aside as a dead letter "
         "with its name, and the others are read.",
@@ -319,6 +325,7 @@ class Stream:
     invalid_text: Literal["replace", "dead_letter"] = "replace"
     nanoseconds: Literal["cut", "dead_letter"] = "cut"
     ignore_corrupt: Literal["refuse", "dead_letter"] = "refuse"
+    infinity: Infinity = "dead_letter"
 
     @property
     def reads_several(self) -> bool:
@@ -377,6 +384,7 @@ def read_stream(node: Node) -> Stream:
         invalid_text=options.invalid_text,
         nanoseconds=options.nanoseconds,
         ignore_corrupt=options.ignore_corrupt,
+        infinity=options.infinity,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))
@@ -586,6 +594,9 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     if stream.envelope != "none" and not (isinstance(stream.origin, Topics | TopicPattern) and stream.format == "json"):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics of format 'json' have."
         yield Problem("wrong-value", what, place=node.entries()["envelope"].place)
+    if stream.infinity != "dead_letter" and stream.envelope == "none":
+        what = f"Stream '{stream.name}' says 'infinity', which is asked of change feeds."
+        yield Problem("wrong-value", what, place=node.entries()["infinity"].place)
     if stream.source_table and stream.envelope != "dms":
         what = f"Stream '{stream.name}' has a 'source_table', which only a feed of envelope 'dms' has."
         yield Problem("wrong-value", what, place=node.entries()["source_table"].place)

@@ -36,9 +36,9 @@ from lakesql.engine.records.parse import (
     as_text,
     from_json,
 )
-from lakesql.engine.records.times import COMMON_DAYS, is_whole_number, time_of
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, infinite, is_whole_number, time_of
 from lakesql.names import CORRUPT
-from lakesql.stream.stream import Encoding
+from lakesql.stream.stream import Encoding, Infinity
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What stands for a large value that the change did not touch: Postgres does not send it."""
@@ -205,13 +205,14 @@ def shaped(row: Column, contract: Contract) -> Column:
 class Hint:
     """How the values of a column are written: what its numbers count, as in `Column.unit`, and the scale of a decimal
     that stands there as bytes; NULL where nobody says so. `is_any_scale`: each decimal stands there with a scale of its
-    own. `encoding` is that of `Column`, `decimals` that of the stream."""
+    own. `encoding` is that of `Column`, `decimals` and `infinity` are those of the stream."""
 
     unit: Column
     scale: Column
     is_any_scale: Column
     encoding: Encoding | None
     decimals: Decimals = "exact"
+    infinity: Infinity = "dead_letter"
 
 
 _UNITS = {
@@ -234,7 +235,9 @@ _ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 
 def contract_hint(column: ContractColumn) -> Hint:
     """What the contract alone says of a column that holds no others."""
-    return Hint(F.lit(column.unit), F.lit(None).cast("string"), F.lit(False), column.encoding, column.decimals)
+    return Hint(
+        F.lit(column.unit), F.lit(None).cast("string"), F.lit(False), column.encoding, column.decimals, column.infinity
+    )
 
 
 def hint(column: ContractColumn, kinds: Column) -> Hint:
@@ -249,7 +252,7 @@ def hint(column: ContractColumn, kinds: Column) -> Hint:
             unit = F.coalesce(_unit_of(name, _UNITS), unit)
         case T.StringType():
             unit = F.coalesce(_unit_of(name, _TIME_UNITS), unit)
-    return Hint(unit, *_scale_of(name, scale), column.encoding, column.decimals)
+    return Hint(unit, *_scale_of(name, scale), column.encoding, column.decimals, column.infinity)
 
 
 def _scale_of(name: Column, scale: Column) -> tuple[Column, Column]:
@@ -287,7 +290,16 @@ def is_unavailable(text: Column) -> Column:
 
 def misfits(text: Column, value: Column, wanted: T.DataType, hint: Hint) -> Column:
     """Whether what was read of a text, or of one within it, is no value of its type."""
-    return _misfits_within(text, wanted, hint) if is_nested(wanted) else text.isNotNull() & value.isNull()
+    if is_nested(wanted):
+        return _misfits_within(text, wanted, hint)
+    return text.isNotNull() & value.isNull() & ~is_null_for_infinite(text, wanted, hint.infinity)
+
+
+def is_null_for_infinite(text: Column, wanted: T.DataType, infinity: Infinity) -> Column:
+    """Whether a value is NULL as it is infinite, and the stream says so."""
+    if infinity != "null" or is_nested(wanted):
+        return F.lit(False)
+    return infinite(text, wanted).isNotNull()
 
 
 def _misfits_within(text: Column, wanted: T.DataType, hint: Hint) -> Column:
@@ -303,7 +315,8 @@ def _misfits_within(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             values = F.map_values(text)
             return F.coalesce(F.exists(values, lambda item: _misfits_within(item, element, hint)), F.lit(False))
         case _:
-            return text.isNotNull() & read_value(text, wanted, hint).isNull()
+            is_null = read_value(text, wanted, hint).isNull()
+            return text.isNotNull() & is_null & ~is_null_for_infinite(text, wanted, hint.infinity)
 
 
 def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
@@ -332,9 +345,13 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
         case T.DateType():
             days = F.date_from_unix_date(text.try_cast("int"))
             value = F.when(is_whole_number(text), days).otherwise(F.regexp_replace(text, "Z$", "").try_cast(wanted))
-            return F.when(F.unix_date(value).between(*COMMON_DAYS), value)
+            found = F.when(F.unix_date(value).between(*COMMON_DAYS), value)
+            return _bounded(
+                infinite(text, wanted), found, hint, *(F.date_from_unix_date(F.lit(day)) for day in COMMON_DAYS)
+            )
         case T.TimestampType() | T.TimestampNTZType():
-            return time_of(text, wanted, hint.unit)
+            ends = (F.timestamp_micros(F.lit(micros)).cast(wanted) for micros in COMMON_TIMES)
+            return _bounded(infinite(text, wanted), time_of(text, wanted, hint.unit), hint, *ends)
         case T.DecimalType():
             return _decimal(text, wanted, hint.decimals)
         case T.DoubleType() | T.FloatType():
@@ -342,6 +359,13 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
         case _:
             return text.try_cast(wanted)
+
+
+def _bounded(sign: Column, value: Column, hint: Hint, first: Column, last: Column) -> Column:
+    """The value of a time; of an infinite one the first or the last that there is, where the stream says so."""
+    if hint.infinity != "max":
+        return value
+    return F.when(sign > 0, last).when(sign < 0, first).otherwise(value)
 
 
 _TO_NANOS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}

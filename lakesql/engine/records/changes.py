@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_unavailable, misfits
+from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_null_for_infinite, is_unavailable, misfits
 from lakesql.engine.records.debezium import HEAD, kind_text
 from lakesql.engine.records.event import (
     BEFORE,
@@ -237,9 +237,11 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         misfit = misfits(text, F.col(VALUES)[column.name], column.type, hint(column, kinds))
         if is_nested(column.type):
             misfit |= text.isNull() & sent.isNotNull()
-        yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept or is_unused else misfit), UNPARSABLE, what)
+        if not is_unused:
+            yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
-            yield fault(op.isin(*asked) & sent.isNull(), REQUIRED_MISSING, column.name)
+            is_null = sent.isNull() | is_null_for_infinite(text, column.type, column.infinity)
+            yield fault(op.isin(*asked) & is_null, REQUIRED_MISSING, column.name)
         if contract.envelope == "dms" and column.name in contract.key:
             before, value = F.col(BEFORE)[column.name], F.col(BEFORE_VALUES)[column.name]
             former = misfits(before, value, column.type, hint(column, kinds))

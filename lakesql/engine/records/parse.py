@@ -42,7 +42,7 @@ from lakesql.engine.records.json_text import (
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
-from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
+from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Infinity, Unit
 from lakesql.stream.text_encoding import UTF_8
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -54,7 +54,8 @@ class ContractColumn:
     """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
 
     `unit` is what its times are counted in where they are numbers, `encoding` how a change feed writes bytes.
-    `decimals`: whether a number of more digits than a decimal has is rounded, or does not fit.
+    `decimals`: whether a number of more digits than a decimal has is rounded, or does not fit. `infinity`: what becomes
+    of a database's infinite date or timestamp.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ContractColumn:
     unit: Unit | None = None
     encoding: Encoding | None = None
     decimals: Decimals = "exact"
+    infinity: Infinity = "dead_letter"
 
     @property
     def is_counted(self) -> bool:

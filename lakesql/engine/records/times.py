@@ -25,6 +25,29 @@ def is_whole_number(text: Column) -> Column:
     return text.rlike("^-?[0-9]+$")
 
 
+_FOR_EVER = ("infinity", "9223372036825200000", "294247-01-10T04:00:54.775807Z", "292278994-08-16T23:00:00Z")
+_SINCE_EVER = ("-infinity", "-9223372036832400000", "-290308-12-21T19:59:05.224192Z", "-292269055-12-02T23:00:00Z")
+"""How Debezium writes Postgres' infinite times: as texts, as a number of milliseconds whatever the unit is, and as the
+last times for which Java has microseconds and milliseconds."""
+
+_DAYS_FOR_EVER, _DAYS_SINCE_EVER = ("infinity", "2147483647"), ("-infinity", "-2147483648")
+"""How it writes infinite dates."""
+
+
+def infinite(text: Column, wanted: T.DataType) -> Column:
+    """1 for a date or time that is `infinity`, -1 for `-infinity`, NULL for others and for other types."""
+    match wanted:
+        case T.DateType():
+            last, first = _DAYS_FOR_EVER, _DAYS_SINCE_EVER
+        case T.TimestampType() | T.TimestampNTZType():
+            last, first = _FOR_EVER, _SINCE_EVER
+        case _:
+            return F.lit(None).cast("int")
+    word = F.regexp_replace(F.lower(text), "^[+]", "")
+    is_last, is_first = (word.isin(*map(str.lower, words)) for words in (last, first))
+    return F.when(is_last, 1).when(is_first, -1)
+
+
 def time_of(text: Column, wanted: T.DataType, unit: Column) -> Column:
     """The time of a number, which counts `unit` since 1970, or of a text; NULL where it is none of the common years."""
     value = F.when(is_whole_number(text), _counted(text, unit)).otherwise(text.try_cast("timestamp"))

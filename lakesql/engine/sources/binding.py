@@ -140,6 +140,7 @@ def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
             column.unit,
             column.encoding,
             stream.decimals,
+            stream.infinity,
         )
         for column in stream.columns
     )
