@@ -36,6 +36,8 @@ _DAYS_FOR_EVER, _DAYS_SINCE_EVER = ("infinity", "2147483647"), ("-infinity", "-2
 
 def infinite(text: Column, wanted: T.DataType) -> Column:
     """1 for a date or time that is `infinity`, -1 for `-infinity`, NULL for others and for other types."""
+    last: tuple[str, ...]
+    first: tuple[str, ...]
     match wanted:
         case T.DateType():
             last, first = _DAYS_FOR_EVER, _DAYS_SINCE_EVER
