@@ -324,10 +324,13 @@ UNSENT: list[tuple[str | dict[str, str], Any, Any]] = [
 """Types, what Debezium writes of a value that it was not sent, and a value."""
 
 
-@pytest.mark.parametrize("config", [{"mode": "append"}, {"mode": "upsert", "keys": "id"}], ids=["append", "upsert"])
+UPSERT = {"mode": "upsert", "keys": "id", "delete_when": "op = 'd'"}
+
+
+@pytest.mark.parametrize("config", [{"mode": "append"}, UPSERT], ids=["append", "upsert"])
 def test_a_value_that_is_not_sent_is_a_dead_letter_that_says_so(project: Project, config: dict[str, str]) -> None:
     feed(project, {**COLUMNS, **{f"c{number}": kind for number, (kind, *_) in enumerate(UNSENT)}})
-    project.model("m", "SELECT * FROM {s}", **config)
+    project.model("m", "SELECT *, _change.op AS op FROM {s}", **config)
     for number, (_, unsent, _) in enumerate(UNSENT):
         send(project, ({"id": number}, event("u", {"id": number, "name": None, f"c{number}": unsent})))
     assert project.run().conditions("m") == ["no-usable-record"]

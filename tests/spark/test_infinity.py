@@ -79,10 +79,3 @@ def test_null_for_infinity_is_missing_where_it_is_required(spark: SparkSession) 
     rows = [{"id": 1, "at": "infinity", "day": 0}, {"id": 1, "at": 0, "day": 2147483647}, {"id": 1, "at": 0, "day": 0}]
     found = [row["_lakesql_rejected"] for row in parsed(spark, contract, rows)]
     assert [letter and letter["reason"] for letter in found] == ["required-missing", "required-missing", None]
-
-
-def test_a_column_that_nothing_reads_makes_no_dead_letter(spark: SparkSession) -> None:
-    asked = Contract(columns("dead_letter", nested=False), key=("id",), envelope="debezium", unused=("at",))
-    rows = [{"id": 1, name: value} for name, value in SENSELESS]
-    found = [row["_lakesql_rejected"] is None for row in parsed(spark, asked, rows)]
-    assert found == [name == "at" for name, _ in SENSELESS]

@@ -126,14 +126,20 @@ def test_a_column_that_the_select_works_with_cannot_be_kept(project: Project) ->
 
 @pytest.mark.parametrize(
     "config",
-    [{"mode": "append"}, {"mode": "upsert"}, {"mode": "cdc"}, {"mode": "scd2", "sequence_by": "_change.position"}],
+    [
+        {"mode": "append"},
+        {"mode": "upsert", "delete_when": "op = 'd'"},
+        {"mode": "cdc"},
+        {"mode": "scd2", "sequence_by": "_change.position"},
+    ],
     ids=["append", "upsert", "cdc", "scd2"],
 )
 def test_a_value_that_nothing_reads_may_be_unsent(project: Project, config: Row) -> None:
     """It must be one of its column's type all the same."""
     project.stream("s", {**COLUMNS, "n": "int"}, envelope="debezium", key=["id"])
     keys = {} if config["mode"] == "append" else {"keys": "id"}
-    project.model("m", "SELECT id, v, _change.position AS at FROM {s}", **config, **keys)
+    op = ", _change.op AS op" if "delete_when" in config else ""
+    project.model("m", f"SELECT id, v, _change.position AS at{op} FROM {{s}}", **config, **keys)
     misfit = change("u", 1, 3, at=13)
     misfit["value"]["after"]["n"] = "x"
     project.record("s", [change("c", 1, 1, "big", ["x"], 11), unsent(1, 2, 12), misfit, change("c", 2, 4, **UNSENT)])

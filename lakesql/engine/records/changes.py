@@ -237,8 +237,7 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         misfit = misfits(text, F.col(VALUES)[column.name], column.type, hint(column, kinds))
         if is_nested(column.type):
             misfit |= text.isNull() & sent.isNotNull()
-        if not is_unused:
-            yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
+        yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept or is_unused else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             is_null = sent.isNull() | is_null_for_infinite(text, column.type, column.infinity)
             yield fault(op.isin(*asked) & is_null, REQUIRED_MISSING, column.name)
