@@ -40,6 +40,7 @@ def lakesql(directory: Path, *arguments: str) -> str:
 
 def call(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
+    environment.pop("COLUMNS", None)  # a terminal's, as wide as it may be
     if home := os.environ.get("LAKESQL_HOME"):
         environment["LAKESQL_HOME"] = home
     environment["PYTHONPATH"] = str(ROOT)

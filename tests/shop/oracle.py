@@ -244,7 +244,8 @@ def _products(records: Sequence[Record]) -> dict[str, list[Row]]:
         key = (event["after"] or event["before"])["product_id"]
         at = datetime.fromtimestamp(event["source"]["ts_ms"] / 1000, UTC)
         current = next((row for row in prices if row["product_id"] == key and row["is_current"]), None)
-        row = event["after"] and {**event["after"], "price": Decimal(event["after"]["price"]), "position": [lsn]}
+        position = [-1, lsn] if event["op"] == "r" else [lsn]  # a snapshot's row is older than each change
+        row = event["after"] and {**event["after"], "price": Decimal(event["after"]["price"]), "position": position}
         if current and (row is None or row["price"] != current["price"]):
             current.update(valid_to=at, is_current=False)
             current = None
@@ -255,7 +256,7 @@ def _products(records: Sequence[Record]) -> dict[str, list[Row]]:
         if current is None:
             version = {"product_id": key, "name": row["name"], "price": row["price"], "changed_at": at}
             valid = {"valid_from": at, "valid_to": None, "is_current": True}
-            prices.append({**version, "position": [lsn], **valid})
+            prices.append({**version, "position": position, **valid})
     return {"products": [row for row in products.values() if row["stock"] > 0], "prices": prices}
 
 
