@@ -59,7 +59,6 @@ from lakesql.names import (
     UNKNOWN,
     Memory,
 )
-from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
 NEW_COMMIT = "each batch of keys that no file of the table can have: the commit"
@@ -286,8 +285,8 @@ def placed_view(select: Select) -> MakeView | None:
     keys, when = tuple(select.feed_keys.values()), "each batch of changes and a snapshot's rows"
     if not select.writing.is_history:
         return MakeView(f"{when}: without what these replace", CHANGES_VIEW, not_replaced(keys))
-    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
-    return MakeView(f"{when}: these behind what they follow", CHANGES_VIEW, placed_behind(keys, fields))
+    placed = placed_behind(keys, select.change_columns)
+    return MakeView(f"{when}: these behind what they follow", CHANGES_VIEW, placed)
 
 
 def lone_tombstones_view(select: Select) -> MakeView | None:
@@ -303,9 +302,8 @@ def closing_view(select: Select) -> KeepRows | None:
     """The view of the changes where tombstones are placed in a history; None where they need no place in the log."""
     if not (select.writing.is_history and select.is_placed):
         return None
-    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
     (place,) = select.sequence
-    query = closing_tombstones(select.model.table, select.feed_keys, place, fields)
+    query = closing_tombstones(select.model.table, select.feed_keys, place, select.change_columns)
     when = "each batch with tombstones of the feed that stand alone: behind what their key has had"
     return KeepRows(when, CHANGES_VIEW, Bounded(query, ("stored", "deleted")))
 
@@ -322,8 +320,8 @@ def told_apart_view(select: Select) -> MakeView | None:
         return None
     keys = tuple(select.feed_keys.values())
     (stream,) = select.streams.values()
-    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
-    query = told_apart(keys, fields, len(stream.columns) == len(keys), "_change.position" in select.order)
+    has_keys_alone = len(stream.columns) == len(keys)
+    query = told_apart(keys, select.change_columns, has_keys_alone, "_change.position" in select.order)
     return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
 
 
@@ -354,8 +352,8 @@ def newest_known_view(select: Select) -> MakeView | None:
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
     """The view of the keys that these changes are of."""
-    marks, by_position = select.writing.marks_deletes, select.has_sequenced_truncates
-    keys = changed_keys(has_truncate, by_position, bool(select.kept), marks)
+    marks = select.writing.marks_deletes
+    keys = changed_keys(has_truncate, select.is_placed, bool(select.kept), marks)
     which = " with a truncate" if has_truncate else ""
     return MakeView(f"each batch{which}: the keys that have changed", CHANGED_VIEW, keys)
 
@@ -418,10 +416,10 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 ),
             )
         case Cdc(keys=keys):
-            sequence, empties, is_placed = select.sequence, select.has_sequenced_truncates, select.is_placed
+            sequence, is_placed = select.sequence, select.is_placed
             merged = Upsert(keys=keys, sequence_by=tuple(sequence), delete_when=DELETE)
-            position = next(iter(sequence)) if empties else ""
-            of_truncates = truncates(keys) if empties else ""
+            position = next(iter(sequence)) if is_placed else ""
+            of_truncates = truncates(keys) if is_placed else ""
             marks = select.writing.marks_deletes
             condition = f"{DELETE} OR {MARKED_AT} IS NOT NULL" if marks else DELETE
             landing = (*columns, MARKED_AT) if marks and columns is not None else columns
@@ -445,12 +443,12 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 Write(
                     COMMIT,
                     Bounded(
-                        merge_parts(table, merged, landing, bool(sequence), empties, marks, is_placed),
+                        merge_parts(table, merged, landing, bool(sequence), marks, is_placed),
                         ("deleted", "target") if sequence else ("target",),
                     ),
                     truncating=not_in_feed(position, marks),
                     new=Bounded(
-                        insert_parts(table, merged, landing, bool(sequence), empties, marks, is_placed),
+                        insert_parts(table, merged, landing, bool(sequence), marks, is_placed),
                         ("deleted",) if sequence else (),
                     ),
                 ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakesql.compile.log_positions import is_read, place_before
+from lakesql.compile.log_positions import is_read, place_before, placed_anew
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.table_name import TableName
 from lakesql.names import CHANGE, CHANGES_VIEW, EARLIER_VIEW, POSITION, RAW
@@ -43,18 +43,7 @@ FROM (
 WHERE NOT {is_earlier} AND ({raw}.value IS NOT NULL OR NOT {former} <=> 'd')"""
 
 _CLOSING = """\
-SELECT changes.* EXCEPT ({change}, {former}),
-  struct(
-    {fields}
-  ) AS {change}
-FROM (
-  SELECT *,
-    max(if({raw}.value IS NULL OR {is_read}, NULL, {change}.position)) OVER (
-      PARTITION BY {keys}, {position}.source, {position}.partition
-      ORDER BY {position}.offset
-    ) AS {former}
-  FROM {changes}
-) AS changes
+{changes}
 LEFT JOIN (
   SELECT {stored_keys}, max(place) AS place
   FROM (
@@ -106,16 +95,10 @@ def closing_tombstones(
     known = f"greatest(coalesce({_FORMER}, array()), coalesce(known.place, array()))"
     own = f"changes.{CHANGE}.position"
     placed = f"if(changes.{RAW}.value IS NULL, concat({known}, array(0L)), {own})"
-    values = {field: placed if field == "position" else f"changes.{CHANGE}.{field}" for field in fields}
+    passed_over = f"{RAW}.value IS NULL OR {is_read(f'{CHANGE}.position')}"
     words = {
-        "change": CHANGE,
-        "former": _FORMER,
-        "fields": ",\n    ".join(f"{value} AS {field}" for field, value in values.items()),
+        "changes": placed_anew(placed, _FORMER, passed_over, [*keys.values()], fields),
         "raw": RAW,
-        "is_read": is_read(f"{CHANGE}.position"),
-        "keys": identifiers([*keys.values()]),
-        "position": POSITION,
-        "changes": CHANGES_VIEW,
         "stored_keys": identifiers([*keys]),
         "place": place_before(identifier(place)),
         "table": table_name(table),

@@ -39,20 +39,19 @@ WHERE {change}.op = 't'
     END
   )"""
 
-_BEHIND = """\
+_PLACED_ANEW = """\
 SELECT changes.* EXCEPT ({change}, {before}),
   struct(
     {fields}
   ) AS {change}
 FROM (
   SELECT *,
-    max(if({is_read}, NULL, {change}.position)) OVER (
+    max(if({passed_over}, NULL, {change}.position)) OVER (
       PARTITION BY {keys}, {position}.source, {position}.partition
       ORDER BY {position}.offset
     ) AS {before}
   FROM {changes}
-) AS changes
-WHERE {before} IS NULL OR NOT {is_unplaced}"""
+) AS changes"""
 
 _PLACED_BEHIND = """\
 CASE
@@ -92,13 +91,22 @@ def placed_behind(keys: Sequence[str], fields: Sequence[str]) -> str:
     """
     place = f"changes.{CHANGE}.position"
     placed = _PLACED_BEHIND.format(before=BEFORE, place=place, is_read=is_read(place), own=own_place(place))
+    changes = placed_anew(placed, BEFORE, is_read(f"{CHANGE}.position"), keys, fields)
+    return f"{changes}\nWHERE {BEFORE} IS NULL OR NOT {is_unplaced(place)}"
+
+
+def placed_anew(placed: str, before: str, passed_over: str, keys: Sequence[str], fields: Sequence[str]) -> str:
+    """The view `_lakesql_changes`, as `changes`, in which `placed` stands in the place of each position.
+
+    That may name `before`: the greatest position of a change of the row's key up to the row in its partition, but for
+    those that are `passed_over`. `fields` are those of `_change`, in their order.
+    """
     values = {field: placed if field == "position" else f"changes.{CHANGE}.{field}" for field in fields}
-    return _BEHIND.format(
+    return _PLACED_ANEW.format(
         change=CHANGE,
-        before=BEFORE,
+        before=before,
         fields=",\n    ".join(f"{value} AS {field}" for field, value in values.items()),
-        is_read=is_read(f"{CHANGE}.position"),
-        is_unplaced=is_unplaced(place),
+        passed_over=passed_over,
         keys=identifiers(keys),
         position=POSITION,
         changes=CHANGES_VIEW,

@@ -281,7 +281,6 @@ def merge_parts(
     config: Upsert,
     columns: tuple[str, ...] | None,
     remembers: bool = False,
-    empties: bool = False,
     marks: bool = False,
     is_placed: bool = False,
 ) -> tuple[str, ...]:
@@ -290,14 +289,14 @@ def merge_parts(
     `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the scans to the
     keys of the batch: of the target, and before it, where the MERGE `remembers` what was deleted, of its tombstones.
     They must hold for every key of it, or an update becomes a second row. A row that is older than the tombstone of its
-    key is left out, and where a truncate `empties` the table, one that is older than that. With `marks`, rows of the
-    batch may only mark the stored ones (`_lakesql_only_marks`). `is_placed`: the sequence is a place in a database's
-    log, by which a row that a snapshot has read is compared in a way of its own.
+    key is left out. With `marks`, rows of the batch may only mark the stored ones (`_lakesql_only_marks`). `is_placed`:
+    the sequence is a place in a database's log, by which a row that a snapshot has read is compared in a way of its
+    own, and by which a row that is older than a truncate is left out.
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
-    first, *rest = _source_parts(table, config, remembers, empties, marks, is_placed)
+    first, *rest = _source_parts(table, config, remembers, marks, is_placed)
     on = _ON.format(match=_match("target", config, "\n  "))
     clauses = "\n" + "\n".join(_clauses(config, columns, marks, is_placed))
     *before, last = (_MERGE.format(table=table_name(table), source=first), *rest)
@@ -309,12 +308,11 @@ def insert_parts(
     config: Upsert,
     columns: tuple[str, ...] | None,
     remembers: bool = False,
-    empties: bool = False,
     marks: bool = False,
     is_placed: bool = False,
 ) -> tuple[str, ...]:
     """What the MERGE of `merge_parts` does to a table without a row of these keys: the INSERT of those not deleted."""
-    first, *rest = _source_parts(table, config, remembers, empties, marks, is_placed)
+    first, *rest = _source_parts(table, config, remembers, marks, is_placed)
     landing = "*"
     if columns is not None:
         new = _new_values(config, columns)
@@ -329,9 +327,7 @@ def _named(value: str, column: str) -> str:
     return value if value == column_of("source", column) else f"{value} AS {identifier(column)}"
 
 
-def _source_parts(
-    table: TableName, config: Upsert, remembers: bool, empties: bool, marks: bool, is_placed: bool
-) -> tuple[str, ...]:
+def _source_parts(table: TableName, config: Upsert, remembers: bool, marks: bool, is_placed: bool) -> tuple[str, ...]:
     """The rows of the batch that no tombstone outdates, cut where the bounds of their keys come."""
     if not remembers:
         return (BATCH_VIEW,)
@@ -351,7 +347,7 @@ def _source_parts(
         "open": "(" if marks else "",
         "or_marked": f" OR {column_of('source', MARKED_AT)} IS NOT NULL)" if marks else "",
     }
-    emptied = _NOT_EMPTIED.format(**of_tombstones) if empties else ""
+    emptied = _NOT_EMPTIED.format(**of_tombstones) if is_placed else ""
     return _NOT_OUTDATED.format(**of_tombstones), f"\n  ){emptied}\n)"
 
 

@@ -93,6 +93,11 @@ class Select:
         return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.writing.is_mirror else frozenset())
 
     @property
+    def change_columns(self) -> tuple[str, ...]:
+        """The same fields, in the order in which `_change` has them."""
+        return tuple(name for name in (*CHANGE_FIELDS, "before") if name in self.change_fields)
+
+    @property
     def feed_keys(self) -> Mapping[str, str]:
         """The columns of the feed's key, by the names that `keys` of a mirroring model has for them.
 
@@ -172,7 +177,7 @@ class Select:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the changes of a mirrored feed are ordered by their places in the database's log alone."""
+        """Whether the changes of a mirrored feed, truncates too, are ordered by their places in the log alone."""
         return tuple(self.sequence.values()) == (f"{_CHANGE}position",)
 
     @property
@@ -190,11 +195,6 @@ class Select:
     def orders_reads(self) -> bool:
         """Whether what a snapshot has read of a row has a place of its own in the order of a batch."""
         return self.order[:1] == (f"{_CHANGE}position",)
-
-    @property
-    def has_sequenced_truncates(self) -> bool:
-        """Whether a truncate has a place in the sequence of the changes, as other changes have."""
-        return self.is_placed
 
     @property
     def drops_late(self) -> bool:

@@ -11,12 +11,11 @@ from typing import Literal
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.errors import Place
 from lakesql.select.ctes import cte_tokens
 from lakesql.select.query import parse_query
 from lakesql.select.relation import mark_of
 from lakesql.select.spelling import read_words
-from lakesql.select.sqltext import Findings, Text, clauses, hints, projections, read_text
+from lakesql.select.sqltext import Text, clauses, findings_by_offset, hints, projections, read_text
 
 PartKind = Literal["column", "filter", "source", "rest"]
 
@@ -108,7 +107,7 @@ class _Part:
 
 
 def _read(sql: str) -> _Select:
-    findings = Findings(lambda offset: Place("", 1, offset + 1))
+    findings = findings_by_offset()
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
     named = cte_tokens(text, tree)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from lakesql.errors import Place
 from lakesql.select.query import parse_query
-from lakesql.select.sqltext import Findings, read_text
+from lakesql.select.sqltext import findings_by_offset, read_text
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 
@@ -29,7 +28,7 @@ def find_no_filter(condition: str) -> str:
     `condition` is one that `read_expression` takes.
     """
     prefix = "SELECT "
-    findings = Findings(lambda offset: Place("", 1, offset + 1))
+    findings = findings_by_offset()
     tree = parse_query(read_text(prefix + condition, findings), prefix + condition, findings)
     found = _find(tree.expressions[0])
     return "" if found is None else found.sql(dialect="spark")

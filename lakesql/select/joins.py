@@ -61,13 +61,17 @@ def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr 
     sides = (left, right)
     if not all(any(source.streams for _, source in side) for side in sides):
         return
-    walk.unbounded.update(dict.fromkeys(_unbounded(join, sides, where)))
     times = [_watermark(number, side) for number, side in enumerate(sides)]
     conditions = [*_conjuncts(join.args.get("on"))]
     filters = [*_conjuncts(where)]
     is_inner = not join.side and join.kind.upper() in ("", "INNER", "CROSS")
-    if _check_equal_times(join, [*conditions, *(filters if is_inner else ())], sides, times, walk):
+    joining = [*conditions, *(filters if is_inner else ())]
+    pairs = _equal_columns(join, joining, sides)
+    timed = [pair for pair in pairs if any(_is_by(column, times) for column in pair)]
+    if timed:
+        _check_equal_times(join, timed, times, walk)
         return
+    walk.unbounded.update(dict.fromkeys(_unbounded(joining, sides)))
     bounds = [bound for condition in conditions for bound in _bounds(condition, sides)]
     filtering = [bound for condition in filters for bound in _bounds(condition, sides)]
     safe = {bound.column.side for bound in (*bounds, *(filtering if is_inner else ())) if _is_by(bound.column, times)}
@@ -85,14 +89,8 @@ def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr 
         )
 
 
-def _unbounded(join: exp.Join, sides: tuple[Sources, Sources], where: exp.Expr | None) -> Iterator[str]:
-    """The streams of a join whose rows Spark keeps for ever, as nothing in the condition bounds them."""
-    times = [_watermark(number, side) for number, side in enumerate(sides)]
-    is_inner = not join.side and join.kind.upper() in ("", "INNER", "CROSS")
-    conditions = [*_conjuncts(join.args.get("on")), *(_conjuncts(where) if is_inner else ())]
-    pairs = _equal_columns(join, conditions, sides)
-    if any(_is_by(one, times) or _is_by(other, times) for one, other in pairs):
-        return
+def _unbounded(conditions: list[exp.Expr], sides: tuple[Sources, Sources]) -> Iterator[str]:
+    """The streams of a join without a key of event time whose rows Spark keeps for ever: nothing bounds them."""
     bounded = {bound.column.side for condition in conditions for bound in _bounds(condition, sides)}
     for number, side in enumerate(sides):
         if number not in bounded:
@@ -138,17 +136,14 @@ def refuse_nested(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> 
 
 
 def _check_equal_times(
-    join: exp.Join,
-    conditions: list[exp.Expr],
-    sides: tuple[Sources, Sources],
-    times: list[_Named | None],
-    walk: Walk,
-) -> bool:
-    """Whether the join's keys hold a watermark column, which alone then bounds both sides; notes a key of one only."""
-    pairs = _equal_columns(join, conditions, sides)
-    timed = [pair for pair in pairs if any(_is_by(column, times) for column in pair)]
+    join: exp.Join, timed: list[tuple[_Named, _Named]], times: list[_Named | None], walk: Walk
+) -> None:
+    """Notes a key of the join that is a watermark column on one side only, if none is on both.
+
+    `timed` are the keys with such a column, which alone then bounds both sides.
+    """
     if any(all(_is_by(column, times) for column in pair) for pair in timed):
-        return True
+        return
     for one, other in timed:
         time, plain = (one, other) if _is_by(one, times) else (other, one)
         walk.findings.add(
@@ -159,7 +154,6 @@ def _check_equal_times(
             "watermark would meet none of them.",
             f"Put the watermark of '{plain.of}' on {plain.name}, or compare them by a range, and join by other keys.",
         )
-    return bool(timed)
 
 
 def _equal_columns(

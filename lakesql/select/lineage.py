@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from lakesql.errors import Place
 from lakesql.select.query import parse_query
-from lakesql.select.sqltext import Findings, read_text
+from lakesql.select.sqltext import findings_by_offset, read_text
 
 ColumnOf = tuple[str, str]
 """A relation, by the parts of its name with dots between them, and a column; both in small letters."""
@@ -30,7 +29,7 @@ def read_lineage(sql: str, columns: Mapping[str, frozenset[str] | None]) -> Line
     `columns` are those of the relations, in small letters; None of one whose columns are not known. A name that may be
     of several relations is taken for a column of each.
     """
-    findings = Findings(lambda offset: Place("", 1, offset + 1))
+    findings = findings_by_offset()
     walk = _Walk(columns)
     last: dict[str, frozenset[ColumnOf]] = {}
     for scope in traverse_scope(parse_query(read_text(sql, findings), sql, findings)):

@@ -26,7 +26,7 @@ from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
 from lakesql.select.functions import TABLE_FUNCTIONS
 from lakesql.select.relation import Column, Group, Relation, StreamShape
-from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
+from lakesql.select.sqltext import Findings, Text, findings_by_offset, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
 from lakesql.select.ungrouped import ungrouped_text
@@ -323,7 +323,7 @@ def _read_condition(
     text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[Column, ...]
 ) -> tuple[str, ...] | str:
     prefix = "SELECT "
-    findings = Findings(lambda offset: Place("", 1, offset + 1))
+    findings = findings_by_offset()
     if sign := template_sign(text):
         return f"'{sign}' stands in it, and a condition is no template. {NO_TEMPLATE}"
     read = read_text(prefix + text, findings)

@@ -80,6 +80,11 @@ class Findings:
         raise ProjectError(self.problems)
 
 
+def findings_by_offset() -> Findings:
+    """The findings in a text that stands in no file: each has its offset in the place of a column."""
+    return Findings(lambda offset: Place("", 1, offset + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """A tokenised SELECT. Lists are by the token's number; a SELECT is named by the number of its token.

@@ -63,12 +63,12 @@ def open_feed(
     if counts.valueless:
         changes, counters.followers = with_lone_tombstones(session, select, binding, changes, counts.valueless)
         replace_view(changes.drop(RAW), CHANGES_VIEW)
-        newest = session.sql(newest_view(select).query).localCheckpoint()
+        newest = _newest(session, select)
     is_mixed = 0 < counts.reads < counts.records or 0 < counts.unplaced < counts.reads
     placed = placed_view(select) if is_mixed else None
     if placed:
         replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
-        newest = session.sql(newest_view(select).query).localCheckpoint()
+        newest = _newest(session, select)
     is_cut, is_recalled = False, select.has_moves and moves.recall(session, select, bool(counts.moves))
     if is_recalled and (told_apart := told_apart_view(select)):
         moved = with_moves(changes, contract_of(binding)).drop(RAW)
@@ -79,7 +79,7 @@ def open_feed(
         replace_view(session.sql(told_apart.query).localCheckpoint(), told_apart.name)
         if placed:
             replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
-        newest = session.sql(newest_view(select).query).localCheckpoint()
+        newest = _newest(session, select)
     if (counts.unsent or is_cut) and (known := newest_known_view(select)):
         newest = session.sql(known.query).localCheckpoint()
     replace_view(newest, NEWEST_VIEW)
@@ -101,8 +101,13 @@ def open_feed(
     return Feed(truncate, is_cut)
 
 
+def _newest(session: SparkSession, select: Select) -> DataFrame:
+    """The newest change of each key, of what the view of the changes is now."""
+    return session.sql(newest_view(select).query).localCheckpoint()
+
+
 def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
-    sequenced, marks = select.has_sequenced_truncates, select.writing.marks_deletes
+    sequenced, marks = select.is_placed, select.writing.marks_deletes
     if not (sequenced or marks):
         return Truncate()
     position = F.col(f"{CHANGE}.position")

@@ -25,6 +25,7 @@ from lakesql.engine.records.json_text import (
     as_written,
     bound,
     has_rewritten,
+    holds_any,
     holds_text,
     is_rewritten,
     members,
@@ -53,30 +54,36 @@ def row_as_written(row: Column, record: Column, text: Column, contract: Contract
     `record` is the text in which the row was found, `text` the row's own. What a column says of which a value was not
     sent is left as it is known. A decimal whose digits cannot be found becomes a text that is none.
     """
-    asked = [_may_be_rewritten(column, row, record) for column in contract.columns]
+    asked = {column.name: _is_rewritten(column, row, record) for column in contract.columns if _may_differ(column.type)}
+    if not asked:
+        return row
 
     def value(column: ContractColumn, found: Column) -> Column:
-        read, own = row[column.name], value_of(found, F.lit(column.name))
+        read = row[column.name]
+        if column.name not in asked:
+            return read
+        own = value_of(found, F.lit(column.name))
         written = as_written(read, own, T.StringType())
         if isinstance(column.type, T.DecimalType):
             written = F.when(own.isNotNull(), written).otherwise(F.concat(F.lit("?"), read))
-        is_left = is_unavailable(read) | ~_may_be_rewritten(column, row, record)
-        return F.when(is_left, read).otherwise(written)
+        return F.when(is_unavailable(read) | ~asked[column.name], read).otherwise(written)
 
     def struct_of(found: Column) -> Column:
         return F.struct(*(value(column, found).alias(column.name) for column in contract.columns))
 
-    is_asked = F.array_contains(F.array(F.lit(False), *asked), True) & row.isNotNull()
-    return F.when(is_asked, bound(members(text), struct_of)).otherwise(row)
+    return F.when(holds_any(asked.values()) & row.isNotNull(), bound(members(text), struct_of)).otherwise(row)
 
 
-def _may_be_rewritten(column: ContractColumn, row: Column, record: Column) -> Column:
+def _may_differ(wanted: T.DataType) -> bool:
+    """Whether Spark's text of a value of this type may be another than what stands in the record, and that matters."""
+    return isinstance(wanted, T.DecimalType | T.StringType) or _keeps_digits(wanted)
+
+
+def _is_rewritten(column: ContractColumn, row: Column, record: Column) -> Column:
     read = row[column.name]
     if isinstance(column.type, T.DecimalType):
         return F.coalesce(read.rlike("^-?[0-9]") & record.rlike(LONG_FRACTION), F.lit(False))
-    if isinstance(column.type, T.StringType) or _keeps_digits(column.type):
-        return is_rewritten(read, record, column.name)
-    return F.lit(False)
+    return is_rewritten(read, record, column.name)
 
 
 def _keeps_digits(wanted: T.DataType) -> bool:

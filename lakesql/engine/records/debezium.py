@@ -52,6 +52,11 @@ READ = "_lakesql_read"
 """What stands in a record, as its envelope has it."""
 
 
+def typed_head(read: Head) -> dict[str, Column]:
+    """What an event has besides its rows, read as `HEAD_TEXTS`, in the types of `HEAD`."""
+    return {field.name: read[field.name].try_cast(field.dataType) for field in HEAD}
+
+
 def debezium_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[str, Column]], Column]:
     """The event, or the one in the `payload` where a schema stands beside it; before it what is to be read first.
 
@@ -69,7 +74,7 @@ def debezium_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[s
     tombstone = F.when(F.col("value").isNull(), F.lit("d"))
     rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
     each = {it.name: F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]) for it in fields}
-    each |= {it.name: each[it.name].try_cast(it.dataType) for it in HEAD}
+    each |= typed_head(each)
     if deletes_by_key:
         each["op"] = F.coalesce(each["op"], tombstone)
     read = from_json(F.col("value").cast("string"), T.StructType([*fields, *added]))

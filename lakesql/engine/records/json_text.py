@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -111,15 +111,24 @@ def as_written(read: Column, text: Column, wanted: T.DataType) -> Column:
 
 def holds_text(wanted: T.DataType) -> bool:
     """Whether values of a type are texts, or hold some."""
+    return any(isinstance(part, T.StringType) for part in parts_of(wanted))
+
+
+def parts_of(wanted: T.DataType) -> Iterator[T.DataType]:
+    """The type of a value, or those of the values within it."""
     match wanted:
-        case T.StringType():
-            return True
         case T.StructType(fields=fields):
-            return any(holds_text(field.dataType) for field in fields)
+            for field in fields:
+                yield from parts_of(field.dataType)
         case T.ArrayType(elementType=element) | T.MapType(valueType=element):
-            return holds_text(element)
+            yield from parts_of(element)
         case _:
-            return False
+            yield wanted
+
+
+def holds_any(conditions: Iterable[Column]) -> Column:
+    """Whether one of the conditions holds, however many there are; false where there are none."""
+    return F.array_contains(F.array(F.lit(False), *conditions), True)
 
 
 def bound(value: Column, use: Callable[[Column], Column]) -> Column:

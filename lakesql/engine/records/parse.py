@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from typing import Literal
@@ -34,9 +34,11 @@ from lakesql.engine.records.json_text import (
     as_written,
     bound,
     has_rewritten,
+    holds_any,
     holds_text,
     is_rewritten,
     members,
+    parts_of,
     value_of,
 )
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
@@ -293,7 +295,7 @@ def _read(contract: Contract) -> dict[str, Column]:
     schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
     elements = from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
     row = F.get(F.col(_ELEMENTS)["v"], F.lit(0))
-    is_asked = F.array_contains(F.array(F.lit(False), *_rewritten(columns, row), *_long_decimals(contract)), True)
+    is_asked = holds_any([*_rewritten(columns, row), *_long_decimals(contract)])
     return {
         _ELEMENTS: _without_bombs(contract, elements),
         _WRITTEN: F.when(is_asked, members(_text())),
@@ -354,7 +356,7 @@ def _long_decimals(contract: Contract) -> list[Column]:
 
 def _wide_scales(contract: Contract) -> list[int]:
     """How many digits behind the point are read of each decimal."""
-    parts = (part for column in contract.columns for part in _parts(column.type))
+    parts = (part for column in contract.columns for part in parts_of(column.type))
     return [wider(part).scale for part in parts if isinstance(part, T.DecimalType)]
 
 
@@ -708,19 +710,7 @@ def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
 
 def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
     """Whether a column is of this kind, or has a value of it within."""
-    return any(isinstance(part, kind) for column in contract.columns for part in _parts(column.type))
-
-
-def _parts(wanted: T.DataType) -> Iterator[T.DataType]:
-    """The types of a value and of those within it."""
-    match wanted:
-        case T.StructType(fields=fields):
-            for field in fields:
-                yield from _parts(field.dataType)
-        case T.ArrayType(elementType=element) | T.MapType(valueType=element):
-            yield from _parts(element)
-        case _:
-            yield wanted
+    return any(isinstance(part, kind) for column in contract.columns for part in parts_of(column.type))
 
 
 def read_type(contract: Contract) -> T.StructType:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
-from lakesql.engine.records.debezium import HEAD, HEAD_TEXTS
+from lakesql.engine.records.debezium import HEAD_TEXTS, typed_head
 from lakesql.engine.records.event import change_field
 from lakesql.engine.records.json_text import is_rewritten
 from lakesql.engine.records.parse import Contract, ContractColumn, from_json
@@ -57,7 +57,7 @@ def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> Data
     # projection with those over it, in which each value is named several times.
     plain = F.struct(
         F.struct(*(value.alias(name) for name, value in values.items())).alias("values"),
-        *(value.alias(name) for name, value in _head().items()),
+        *(value.alias(name) for name, value in typed_head(F.col(_READ)).items()),
         is_plain.alias("is_plain"),
         F.spark_partition_id().alias("once"),
     )
@@ -65,11 +65,6 @@ def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> Data
 
 
 _SCHEMA = "schema"
-
-
-def _head() -> Mapping[str, Column]:
-    """What the event has besides its rows."""
-    return {field.name: F.col(_READ)[field.name].try_cast(field.dataType) for field in HEAD}
 
 
 def _read_type(wanted: T.DataType) -> T.DataType:
@@ -88,7 +83,7 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
     asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
     for name in contract.sequence:
         is_field = name.startswith(f"{CHANGE}.")
-        field = change_field(name.split(".")[1], _head(), contract) if is_field else after[name]
+        field = change_field(name.split(".")[1], typed_head(F.col(_READ)), contract) if is_field else after[name]
         asked.append(field.isNotNull())
     for column in contract.columns:
         value, text = values[column.name], after[column.name]

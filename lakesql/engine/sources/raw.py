@@ -92,12 +92,9 @@ def read_before(session: SparkSession, binding: StreamBinding, places: Sequence[
                 topic: {partition: max(0, offset - EARLIER_OFFSETS) for partition, offset in offsets.items()}
                 for topic, offsets in ends.items()
             }
-            reader = session.read.format("kafka").option("includeHeaders", True).option("failOnDataLoss", False)
-            for key, value in consumer_options(connection).items():
-                reader = reader.option(f"kafka.{key}", value)
-            reader = reader.option(
-                "assign", json.dumps({topic: [*map(int, offsets)] for topic, offsets in ends.items()})
-            )
+            assigned = {topic: [*map(int, offsets)] for topic, offsets in ends.items()}
+            reader = _kafka_reader(session.read, connection).option("failOnDataLoss", False)
+            reader = reader.option("assign", json.dumps(assigned))
             reader = reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
             return reader.load().drop("timestampType")
         case _:
@@ -204,12 +201,7 @@ def row_type(binding: StreamBinding) -> T.StructType:
 
 
 def _read_kafka(session: SparkSession, reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
-    reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
-    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
-    for key, value in consumer_options(connection).items():
-        reader = reader.option(f"kafka.{key}", value)
-    if connection.group_id_prefix:
-        reader = reader.option("groupIdPrefix", connection.group_id_prefix)
+    reader = _kafka_reader(reader, connection).option("maxRecordsPerPartition", TASK_RECORDS)
     match stream.origin:
         case Topics(names=names):
             reader = reader.option("subscribe", ",".join(names))
@@ -233,6 +225,17 @@ def _read_kafka(session: SparkSession, reader: Reader, stream: Stream, connectio
     if stream.max_per_batch and streaming:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
     return reader.load().drop("timestampType")
+
+
+def _kafka_reader(reader: Reader, connection: Kafka) -> Reader:
+    """A reader of a connection's topics, of whichever it is told."""
+    reader = reader.format("kafka").option("includeHeaders", True)
+    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
+    for key, value in consumer_options(connection).items():
+        reader = reader.option(f"kafka.{key}", value)
+    if connection.group_id_prefix:
+        reader = reader.option("groupIdPrefix", connection.group_id_prefix)
+    return reader
 
 
 def _offsets_since(session: SparkSession, connection: Kafka, stream: Stream, at_ms: int) -> Offsets:
