@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOLDER = re.compile(
-    rf"(?P<model>.+?)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(LEASE_SUFFIX)})?"
+    rf"(?P<model>[A-Za-z_][A-Za-z0-9_]*?)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(LEASE_SUFFIX)})?"
 )
 """A checkpoint, one that a rewind has kept, or a lease: of a model or of its query of dead letters."""
 

@@ -31,7 +31,7 @@ def dropper(project: Project) -> Dropper:
 
 
 def folders(project: Project) -> set[str]:
-    return {path.name for path in (project.directory / "checkpoints").iterdir()}
+    return {path.name for path in (project.directory / "checkpoints").iterdir() if path.is_dir()}
 
 
 def drop(project: Project, model: str) -> None:

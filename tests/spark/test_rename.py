@@ -72,7 +72,7 @@ def rename(project: Project, old: str = "old", new: str = "new", break_at: int |
 
 
 def folders(project: Project) -> set[str]:
-    return {path.name for path in (project.directory / "checkpoints").iterdir()}
+    return {path.name for path in (project.directory / "checkpoints").iterdir() if path.is_dir()}
 
 
 def ids(project: Project, name: str) -> list[int]:
@@ -153,7 +153,7 @@ def test_a_rename_that_is_killed_is_finished_by_the_next_one(begun: Project, mad
     process.wait()
     assert begun.run("new").conditions("new") == ["rename-under-way"]
     rename(begun)
-    assert folders(begun) - {"new__dead_letter", ".writer"} == {"new", "new.lease"}
+    assert folders(begun) - {"new__dead_letter"} == {"new", "new.lease"}
     begun.record("s", [value(2), value(4), "no record either"])
     begun.run().check()
     assert ids(begun, "new") == rows_after("upsert")
