@@ -44,5 +44,5 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
         check_tables(manifest, catalog, select)
         with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
             read_sources(session, brokers, bindings)
-        columns, rows, records, rejected = preview_rows(session, select, bindings, limit)
+            columns, rows, records, rejected = preview_rows(session, select, bindings, limit, brokers)
         return Preview(columns, rows, records, rejected)

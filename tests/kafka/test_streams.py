@@ -13,6 +13,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
+from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Noted, Progress, StreamEmpty
 from lakesql.run.bind import bind_select
@@ -198,7 +199,7 @@ def test_a_preview_from_a_time_on_passes_over_partitions_without_a_record_that_y
         project.model("landed", "SELECT id FROM {s}", mode="append")
         manifest = project.manifest()
         bound = bind_select(manifest, build_select(manifest, "landed"))
-        columns, rows, count, rejected = preview_rows(project.lake.session, bound.select, bound.bindings, 10)
+        columns, rows, count, rejected = preview_rows(project.lake.session, bound.select, bound.bindings, 10, Brokers())
         assert (columns, count, rejected) == (("id",), len(expected), ())
         assert sorted(id_ for (id_,) in rows) == expected
 

@@ -13,6 +13,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
+from lakesql.engine.sources.broker import Brokers
 from lakesql.events import MaintenanceFailed, TableMaintained
 from lakesql.model.upkeep import maintenance_tasks
 from lakesql.run.bind import bind_select
@@ -345,7 +346,8 @@ def test_the_preview_has_the_rows_that_the_source_has_now(project: Project) -> N
     send(project, ("c", 9, 9), ("t", None, None), ("c", 1, 1), ("c", 2, 2), ("u", 1, 10), ("d", 2, None), ("c", 3, 0))
     manifest = project.manifest()
     bound = bind_select(manifest, build_select(manifest, "m"))
-    names, rows, records, _ = preview_rows(project.lake.session.newSession(), bound.select, bound.bindings, 10)
+    session = project.lake.session.newSession()
+    names, rows, records, _ = preview_rows(session, bound.select, bound.bindings, 10, Brokers())
     assert (names, rows, records) == (("id", "v"), [(1, 10)], 7)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
+from lakesql.engine.sources.broker import Brokers
 from lakesql.events import Noted
 from lakesql.run.bind import bind_select
 from tests.spark.project import Project, Row
@@ -187,6 +188,6 @@ def test_a_preview_shows_nanoseconds(project: Project) -> None:
     write_times(project.directory / "in/a.parquet", [1000, 1], [1, 2], "ns")
     manifest = project.manifest()
     bound = bind_select(manifest, build_select(manifest, "m"))
-    _, rows, records, rejected = preview_rows(project.lake.session, bound.select, bound.bindings, 10)
+    _, rows, records, rejected = preview_rows(project.lake.session, bound.select, bound.bindings, 10, Brokers())
     assert [(row[0], row[1].replace(tzinfo=None)) for row in rows] == [(1, time_of(1000))]
     assert (records, rejected) == (2, (("unparsable", 1),))

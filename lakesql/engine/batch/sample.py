@@ -16,6 +16,7 @@ from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
 from lakesql.engine.sources.parsed import Parsing, good_records, read_records
 from lakesql.engine.spark.plan import replace_view
@@ -26,12 +27,12 @@ RECORDS = 1000
 
 
 def preview_rows(
-    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], limit: int
+    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], limit: int, brokers: Brokers
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int, tuple[tuple[str, int], ...]]:
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
     records, rejected = 0, dict[str, int]()
     for binding in bindings:
-        arrived = with_nanoseconds(session, read_records(session, (binding,), streaming=False), (binding,))
+        arrived = with_nanoseconds(session, read_records(session, (binding,), brokers), (binding,))
         of_files = batch_bindings(session, arrived, (binding,), lambda _: None)
         first = arrived.limit(RECORDS).persist()
         (parsed,) = Parsing(select, of_files).parse(first)

@@ -22,6 +22,7 @@ from lakesql.engine.records.parse import (
     row_reason,
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
+from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.plan import Repeated
@@ -42,12 +43,16 @@ from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
 
-def read_records(session: SparkSession, bindings: tuple[StreamBinding, ...], streaming: bool = True) -> DataFrame:
+def read_records(
+    session: SparkSession, bindings: tuple[StreamBinding, ...], there_now: Brokers | None = None
+) -> DataFrame:
     """The raw records of a model's streams in one DataFrame: what `foreachBatch` gets, a batch at a time.
+
+    With `there_now`, the connections to brokers, it has the records that are there now.
 
     They are parsed in the batch: Spark plans a streaming query twice for each of its batches, once to describe it.
     """
-    return pack([read_raw(session, binding, streaming) for binding in bindings])
+    return pack([read_raw(session, binding, there_now is None, there_now) for binding in bindings])
 
 
 def pack(raws: Sequence[DataFrame]) -> DataFrame:

@@ -18,7 +18,7 @@ from lakesql.engine.records.finer_times import in_microseconds, with_finer
 from lakesql.engine.records.json_text import split_documents
 from lakesql.engine.records.parse import JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
-from lakesql.engine.sources.broker import Offsets, consumer_options, open_broker
+from lakesql.engine.sources.broker import Broker, Brokers, Offsets, consumer_options
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
 from lakesql.engine.sources.globs import local_files, spark_path
 from lakesql.engine.sources.pattern import Listing, escape_glob, files_of, listing_of, without_scheme
@@ -44,8 +44,10 @@ Reader = DataStreamReader | DataFrameReader
 """Spark's two readers, which take the same options."""
 
 
-def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = True) -> DataFrame:
-    """The raw records of a stream: as they arrive, or those that are there now.
+def read_raw(
+    session: SparkSession, binding: StreamBinding, streaming: bool = True, brokers: Brokers | None = None
+) -> DataFrame:
+    """The raw records of a stream: as they arrive, or those that are there now, of which `brokers` are asked.
 
     Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, and `_lakesql_row` where the records
     are rows already.
@@ -67,7 +69,7 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
             )
             return as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
         case Kafka() as connection:
-            return _read_kafka(session, reader, stream, connection, streaming)
+            return _read_kafka(session, reader, stream, connection, None if streaming else brokers or Brokers())
         case TableSource(table=table, since_ms=since_ms):
             if streaming and since_ms is not None:
                 reader = reader.option("stream-from-timestamp", since_ms)
@@ -200,7 +202,10 @@ def row_type(binding: StreamBinding) -> T.StructType:
     return T.StructType([T.StructField(column.name, column.type) for column in contract_columns(binding.stream)])
 
 
-def _read_kafka(session: SparkSession, reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
+def _read_kafka(
+    session: SparkSession, reader: Reader, stream: Stream, connection: Kafka, brokers: Brokers | None
+) -> DataFrame:
+    """The records of topics as they arrive; with `brokers`, those that are there now."""
     reader = _kafka_reader(reader, connection).option("maxRecordsPerPartition", TASK_RECORDS)
     match stream.origin:
         case Topics(names=names):
@@ -212,17 +217,16 @@ def _read_kafka(session: SparkSession, reader: Reader, stream: Stream, connectio
     match stream.start:
         case datetime() as start:
             at_ms = round(start.timestamp() * 1000)
-            if streaming:  # a partition without a record that young starts at its end
+            if brokers is None:  # a partition without a record that young starts at its end
                 reader = reader.option("startingTimestamp", at_ms)
                 reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
             else:  # which Spark has no word for
-                reader = reader.option(
-                    "startingOffsets", json.dumps(_offsets_since(session, connection, stream, at_ms))
-                )
+                starts = _offsets_since(brokers.of(session._jvm, connection), stream, at_ms)
+                reader = reader.option("startingOffsets", json.dumps(starts))
         case word:
-            if streaming:  # what is there now is asked for from its beginning
+            if brokers is None:  # what is there now is asked for from its beginning
                 reader = reader.option("startingOffsets", word)
-    if stream.max_per_batch and streaming:
+    if stream.max_per_batch and brokers is None:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
     return reader.load().drop("timestampType")
 
@@ -238,9 +242,8 @@ def _kafka_reader(reader: Reader, connection: Kafka) -> Reader:
     return reader
 
 
-def _offsets_since(session: SparkSession, connection: Kafka, stream: Stream, at_ms: int) -> Offsets:
-    with open_broker(session._jvm, connection) as broker:
-        return broker.offsets_since(broker.find_topics(stream.origin, stream.place).values(), at_ms)
+def _offsets_since(broker: Broker, stream: Stream, at_ms: int) -> Offsets:
+    return broker.offsets_since(broker.find_topics(stream.origin, stream.place).values(), at_ms)
 
 
 def _text_lines(session: SparkSession, reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
