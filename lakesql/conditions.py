@@ -998,6 +998,10 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the spelling, or remove the key. Keys that start with `x-` are passed over, but not among names of "
         "your own (columns, connections).",
     ),
+    "unknown-partition-spec": Condition(
+        "A task of maintenance asks for a partition spec that the table does not have.",
+        "Name one that it has, or leave the option out.",
+    ),
     "unknown-profile": Condition(
         "profiles.yml has no profile of the project's name.",
         "Add it, or set `profile` in `[tool.lakesql]`.",

@@ -53,7 +53,14 @@ def command(
         return
     asked = bool(select or given.options.selector)
     with_tests = asked or resource_type == "test"
-    nodes = project.select(manifest, select, exclude, given.options, with_tests=with_tests)
+    nodes = project.select(
+        manifest,
+        select,
+        exclude,
+        given.options,
+        with_tests=with_tests,
+        with_tasks=resource_type == "maintenance",
+    )
     wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance", "test"] if asked else [])}
     listed = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
     folded = [] if resource_type else _tasks_beside_models(listed)

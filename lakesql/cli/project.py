@@ -107,17 +107,24 @@ def check_model(manifest: Manifest, name: str) -> None:
 
 
 def select(
-    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options, *, with_tests: bool = False
+    manifest: Manifest,
+    words: Sequence[str],
+    exclude: Sequence[str],
+    options: Options,
+    *,
+    with_tests: bool = False,
+    with_tasks: bool = False,
 ) -> tuple[GraphNode, ...]:
     """The selected models and streams, each after those it reads. Words that match nothing are told on stderr.
 
-    With `with_tests` data tests are among them. Tests and tasks of maintenance of an excluded model are excluded too.
+    With `with_tests` data tests are among them, with `with_tasks` those tasks of maintenance too that nobody has
+    written and no word means. Tests and tasks of maintenance of an excluded model are excluded too.
 
     Raises `UsageError` (`bad-selector`).
     """
     words = said_words(manifest.selectors, words, exclude, options)
     selection = parse_selection(words, exclude, manifest.selectors.find)
-    has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
+    has_tasks = with_tasks or bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
     graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
     graph = add_tests(graph, manifest.data_tests) if with_tests else graph
     graph = _known_graph(graph, manifest, selection, options, with_tests=with_tests)

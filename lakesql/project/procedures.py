@@ -306,6 +306,17 @@ class RemoveOrphanFiles:
 
 
 Procedure = RewriteDataFiles | RewritePositionDeleteFiles | RewriteManifests | ExpireSnapshots | RemoveOrphanFiles
+
+
+def spec_of(options: Procedure) -> int | None:
+    """The id of the partition spec that a task is told to write or to look at."""
+    match options:
+        case RewriteDataFiles(output_spec_id=spec) | RewriteManifests(spec_id=spec):
+            return spec
+        case _:
+            return None
+
+
 PROCEDURES: Mapping[str, type[Procedure]] = {
     "rewrite_data_files": RewriteDataFiles,
     "rewrite_position_delete_files": RewritePositionDeleteFiles,

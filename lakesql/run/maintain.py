@@ -15,7 +15,7 @@ from lakesql.errors import LakesqlError, RunError
 from lakesql.events import Emit, Noted, now_ms
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.models import LeasedQueries, QueriesBy
-from lakesql.run.prepare import find_upkeep
+from lakesql.run.prepare import check_specs, find_upkeep
 from lakesql.run.supervise import Queries, Query
 
 IS_RUN = "another runner has the model, and maintains its tables between two batches"
@@ -100,6 +100,7 @@ class _MaintenanceQueries(Queries):
         if not table_exists(session, select.model.table):
             emit(Noted("has no table yet", now_ms(), model))
             return _Maintenance(None, model)
+        check_specs(session, select.model)
 
         def reach(step: MaintenanceStep) -> None:
             leases.check(model)

@@ -15,6 +15,7 @@ from lakesql.compile.table import build_table_spec
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
+from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
 from lakesql.engine.maintenance.protect import Reader
 from lakesql.engine.progress.changed import explain_changes
@@ -30,7 +31,9 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, FilesLeftOut, Noted, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
-from lakesql.model.upkeep import is_maintained, maintenance_tasks
+from lakesql.model.model import Model
+from lakesql.model.upkeep import is_maintained, maintenance_tasks, said_at
+from lakesql.project.procedures import spec_of
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
@@ -118,6 +121,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     table.make()
     schema = analyze_select(session, select, bindings)
     table.columns(schema)
+    check_specs(session, select.model)
     for decision in decisions:
         if isinstance(decision, StartFrom):
             say(decision.because)
@@ -190,6 +194,29 @@ def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
         left,
         manifest.target.checkpoints,
     )
+
+
+def check_specs(session: SparkSession, model: Model) -> None:
+    """Raise `RunError` (`unknown-partition-spec`) for tasks that name a partition spec which the table does not have.
+
+    The ids of the specs stand in the table's metadata alone, where no compiler sees them.
+    """
+    asked = [(task, spec) for task in maintenance_tasks(model) if (spec := spec_of(task.options)) is not None]
+    if not asked:
+        return
+    known = sorted(map(int, load_table(session, model.table).specs().keySet()))
+    problems = [
+        Problem(
+            "unknown-partition-spec",
+            f"Task '{task.name}' asks for the partition spec {spec}, which table {task.table} does not have.",
+            f"It has {', '.join(map(str, known))}.",
+            place=said_at(model, task),
+        )
+        for task, spec in asked
+        if spec not in known
+    ]
+    if problems:
+        raise RunError(problems)
 
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:

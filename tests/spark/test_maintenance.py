@@ -684,3 +684,22 @@ def valid_options(action: str) -> set[str]:
                     found.add(str(field.get(None)))
             kind = kind.getSuperclass()
     return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", [{"rewrite_data_files": {"output_spec_id": 1}}, {"rewrite_manifests": {"spec_id": 1}}])
+def test_a_partition_spec_that_the_table_does_not_have_is_refused_before_a_batch(
+    project: Project, task: dict[str, Any]
+) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=task)
+    project.record("e", [{"id": 1, "n": 1}])
+    ran = project.run()
+    assert ran.conditions("a") == ["unknown-partition-spec"] and "It has 0." in ran.finished("a").problems[0].why
+    assert project.rows("a") == []
+    ran = project.run(queries_by=maintenance_queries({"a": frozenset({f"a.{next(iter(task))}"})}, at_once=True))
+    assert ran.conditions("a") == ["unknown-partition-spec"]
+
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=task, partition_by="n")
+    project.run().check()
+    assert project.rows("a") == [{"id": 1, "n": 1}]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal
 
@@ -214,3 +215,39 @@ def test_what_a_selector_excludes_is_excluded_from_data_tests_too(run: Run, shop
     assert (code, out) == (0, ""), err
     assert "No selected model has a data test" in err
     assert refused(run, "test", "--data", "--exclude", "state:modified") == ["bad-selector"]
+
+
+# maintain
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        (["orders"], {"orders": "*"}),
+        (["reports.*"], {"views_per_10_minutes": "*", "visits_per_day": "*"}),
+        (["orders.expire_snapshots"], {"orders": "orders.expire_snapshots"}),
+        (["orders", "orders.*", "clicks.rewrite_*"], {"orders": "*", "clicks": "clicks.rewrite_*"}),
+        (["tag:web", "*.rewrite_manifests"], {"clicks": "*", "checkouts": "*", "": "*.rewrite_manifests"}),
+    ],
+)
+def test_maintain_runs_the_tasks_that_selectors_mean(
+    shop: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], chosen: dict[str, str]
+) -> None:
+    """`chosen` are patterns of tasks by model, of all others by ''."""
+    ran: dict[str, frozenset[str]] = {}
+
+    def maintenance_queries(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: str) -> None:
+        ran.update(tasks)
+
+    monkeypatch.setattr("lakesql.run.maintain.maintenance_queries", maintenance_queries)
+    monkeypatch.setattr("lakesql.run.models.run_models", lambda *arguments, **options: True)
+    code, _, _ = run("maintain", *words)
+    code_ls, out, _ = run("ls", "--resource-type", "maintenance")
+    assert (code, code_ls) == (0, 0)
+    wanted = dict[str, set[str]]()
+    for name in (".".join(line.split(".")[-2:]) for line in out.splitlines()):
+        model = name.partition(".")[0].partition("__")[0]
+        pattern = chosen.get(model, chosen.get("", "nothing"))
+        if fnmatch(name, pattern):
+            wanted.setdefault(model, set()).add(name)
+    assert {model: set(tasks) for model, tasks in ran.items()} == wanted
