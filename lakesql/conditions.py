@@ -36,8 +36,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-column-name": Condition(
         "A column has a name with a dot, a backtick or a control character in it, or an empty one.",
-        "Give it another name, in a SELECT with `AS`. Leave it out of a contract: a stream with `format: string` "
-        "brings the record's text, of which the SELECT takes such a field.",
+        "Give it another name, in a SELECT with `AS`, and in a contract with `from`, which is what records call it: "
+        "`a_b: {type: string, from: 'a.b'}`.",
     ),
     "bad-expression": Condition(
         "An SQL expression in the configuration, or an expectation, is not one scalar expression over the model's "

@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from keyword import iskeyword
 from typing import Any, Literal, TypeVar, Union, cast
 
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
@@ -143,7 +144,7 @@ def decode(
     values: dict[str, Any] = dict(given)
     for name, field in fields.items():
         if name in entries:
-            values[name] = collect(problems, partial(field.read, entries[name]), node.key_place(name))
+            values[field.attribute] = collect(problems, partial(field.read, entries[name]), node.key_place(name))
         elif field.required:
             problems.append(Problem("missing-option", f"{what} lacks '{name}': {field.doc}", place=node.place))
     if problems:
@@ -172,6 +173,11 @@ class Field:
     read: Callable[[Node], Any]
     is_inherited: bool
 
+    @property
+    def attribute(self) -> str:
+        """The dataclass's own name for it: that of an option that is a word of Python's ends in `_`."""
+        return f"{self.name}_" if iskeyword(self.name) else self.name
+
 
 def fields_of(kind: type) -> tuple[Field, ...]:
     """The fields of a decodable dataclass in order: what the generated docs list."""
@@ -181,7 +187,8 @@ def fields_of(kind: type) -> tuple[Field, ...]:
 @cache
 def _fields(kind: type) -> dict[str, Field]:
     hints = typing.get_type_hints(kind)
-    return {field.name: _field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init}
+    found = (_field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init)
+    return {field.name: field for field in found}
 
 
 def _field(field: dataclasses.Field[Any], kind: Any) -> Field:
@@ -190,7 +197,8 @@ def _field(field: dataclasses.Field[Any], kind: Any) -> Field:
     read = field.metadata.get("read") or (lambda node: read_value(node, kind, field.name))
     required = default is dataclasses.MISSING
     doc, is_inherited = field.metadata.get("doc", ""), field.metadata.get("is_inherited", True)
-    return Field(field.name, kind, required, None if required else default, doc, read, is_inherited)
+    name = field.name.removesuffix("_")
+    return Field(name, kind, required, None if required else default, doc, read, is_inherited)
 
 
 def read_value(node: Node, kind: Any, what: str) -> Any:

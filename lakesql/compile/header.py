@@ -23,7 +23,7 @@ from lakesql.model.config import AvailableNow, Every
 from lakesql.model.upkeep import maintenance_of, maintenance_tasks
 from lakesql.names import CHANGE, COMPILED_FROM, MARKED_AT
 from lakesql.project.procedures import DAY_MS
-from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
+from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
 
 _WIDTH = 120
 
@@ -82,9 +82,16 @@ def _source(select: Select, name: str) -> str:
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
     if stream.watermark:
         facts.append(f"watermark {stream.watermark.delay} on {identifier(stream.watermark.column)}")
-    columns = (f"{identifier(it.name)} {it.type}{' required' if it.required else ''}" for it in stream.columns)
+    columns = map(_contract_column, stream.columns)
     what = "the rows that the batch's changes leave" if select.writing.is_mirror else "the batch's records"
     return f"{what}, from {_origin(stream)} ({', '.join(facts)}): {', '.join(columns)}"
+
+
+def _contract_column(column: Column) -> str:
+    """A column as a contract has it: `a_b string required from 'a.b'`."""
+    required = " required" if column.required else ""
+    read_from = f" from {text(column.from_field)}" if column.from_field else ""
+    return f"{identifier(column.name)} {column.type}{required}{read_from}"
 
 
 def _origin(stream: Stream) -> str:

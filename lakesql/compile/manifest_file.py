@@ -192,7 +192,13 @@ def _stream(stream: Stream) -> dict[str, Any]:
         "key": list(stream.key),
         "watermark": {"column": watermark.column, "delay": watermark.delay} if watermark else None,
         "contract": [
-            {"name": item.name, "type": item.type, "required": item.required, "description": item.description}
+            {
+                "name": item.name,
+                "type": item.type,
+                "required": item.required,
+                "description": item.description,
+                **({"from": item.from_field} if item.from_field else {}),
+            }
             for item in stream.columns
         ],
     }

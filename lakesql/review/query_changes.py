@@ -104,6 +104,9 @@ def _column_changes(change: Change, before: Stream, after: Stream, told: set[str
             continue
         what = f"Stream '{after.name}': {_say_column(was, now)}. Records are held to it from the next batch on."
         do = "Records that do not fit it are dead letters; `lakesql replay` reads those again that do now."
+        rebuild = f"`lakesql rebuild {change.model.name}`."
+        if was is not None and now is not None and was.field != now.field:
+            do = f"Rows keep what the former field had until the table is filled again: {rebuild}"
         yield Reason("next-batch", "contract-changed", what, place, do)
 
 
@@ -111,6 +114,8 @@ def _is_told(was: Column | None, now: Column | None) -> bool:
     """Whether what becomes of the table's column says all: a column comes or goes, or its type holds what it held."""
     if was is None or now is None:
         return True
+    if was.field != now.field:
+        return False
     types = parse_type(was.type), parse_type(now.type)
     if types[0] is None or types[1] is None or types[0] == types[1]:
         return False
@@ -124,6 +129,8 @@ def _say_column(was: Column | None, now: Column | None) -> str:
         return f"column '{was.name}' is not read any more"
     assert was is not None
     assert now is not None
+    if was.field != now.field:
+        return f"column '{now.name}' is read from the field '{now.field}', and was read from '{was.field}'"
     if was.type != now.type:
         return f"column '{now.name}' is {now.type}, and was {was.type}"
     if was.required != now.required:

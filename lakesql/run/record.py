@@ -21,7 +21,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.observe.download import download_bars
 from lakesql.project.files import write_atomically
 from lakesql.project.profiles import Kafka
-from lakesql.stream.recording import MASKABLE, Masking, column_type, mask_records, render_record
+from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import SparkType
 
@@ -97,19 +97,20 @@ def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Kafka]:
     return stream, connection
 
 
-def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[str, SparkType]:
+def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[tuple[str, ...], SparkType]:
     if stream.format != "json":
         raise UsageError.of("usage", f"Only columns of JSON can be masked; '{stream.name}' has {stream.format}.")
     types = {}
     for mask in masks:
-        kind = column_type(stream, mask)
-        if kind is None:
+        found = find_masked(stream, mask)
+        if found is None:
             fix = did_you_mean(mask, stream.column_names)
             raise UsageError.of("unknown-column", f"'{mask}' is no column of stream '{stream.name}'.", fix=fix)
+        place, kind = found
         if kind.name not in MASKABLE:
             what = f"'{mask}' is {kind.text}, which cannot be masked."
             raise UsageError.of("wrong-type", what, fix=f"Types that can: {', '.join(sorted(MASKABLE))}.")
-        types[mask] = kind
+        types[place] = kind
     return types
 
 

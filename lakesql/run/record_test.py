@@ -163,8 +163,8 @@ def _item(stream: Stream, value: bytes | None) -> str:
     read = read_raw(text, stream.columns)
     try:
         found = json.loads(text, parse_float=Digits)
-        names = {column.name for column in stream.columns}
-        mapping = _flow({key: each for key, each in found.items() if key in names})
+        names = {column.field: column.name for column in stream.columns}
+        mapping = _flow({names[key]: each for key, each in found.items() if key in names})
         if read_records(parse_yaml("record", f"[{mapping}]"), stream, False, Path()) == [read]:
             return mapping
     except (NeedsSparkError, ProjectError, ValueError, AttributeError):

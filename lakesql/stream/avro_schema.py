@@ -23,7 +23,7 @@ def read_avro_schema(directory: Path, stream: Stream) -> str:
     text = read_text(path, stream.schema)
     fields = _field_names(text, stream.schema)
     in_small_letters = {name.lower() for name in fields}
-    missing = [name for name in stream.column_names if name.lower() not in in_small_letters]
+    missing = [it.field for it in stream.columns if it.field.lower() not in in_small_letters]
     if missing:
         raise ProjectError.of(
             "avro-schema",

@@ -67,12 +67,12 @@ def parse_json(content: bytes | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """Which columns of a stream are masked, with each one's type. `secret` is what the masks are made with.
+    """Which fields of records are masked, by their paths, and each one's type. `secret` is what masks are made with.
 
     With `changes`, in the events of a change feed, the rows stand in `before` and `after`, and perhaps in a `payload`.
     """
 
-    types: Mapping[str, SparkType]
+    types: Mapping[tuple[str, ...], SparkType]
     secret: bytes
     changes: bool = False
 
@@ -145,11 +145,19 @@ MASKABLE = frozenset({"string", "decimal", *NUMBERS})
 """Names of the types whose values can be masked."""
 
 
-def column_type(stream: Stream, path: str) -> SparkType | None:
-    """The type of a column of the contract, or of a field in it: `address.city`, also in each item of an array.
+def find_masked(stream: Stream, path: str) -> tuple[tuple[str, ...], SparkType] | None:
+    """Where records have a column of the contract, or a field in it (`address.city`, in each item of an array, too),
+    and its type.
 
     None where there is none.
     """
+    first, *below = path.split(".")
+    field = next((column.field for column in stream.columns if column.name.lower() == first.lower()), first)
+    kind = _column_type(stream, path)
+    return ((field, *below), kind) if kind else None
+
+
+def _column_type(stream: Stream, path: str) -> SparkType | None:
     columns = (TypeField(column.name, kind) for column in stream.columns if (kind := parse_type(column.type)))
     found = SparkType("struct", fields=tuple(columns))
     for name in path.split("."):
@@ -175,7 +183,7 @@ def _mask_columns(content: bytes | None, masking: Masking, masks: dict[str, Scal
             return masks[text]
 
         for row in _rows_in(found) if masking.changes else [found]:
-            _mask_at(row, path.split("."), mask)
+            _mask_at(row, path, mask)
     return _dump(found).encode()
 
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal, assert_never
 
-from lakesql.decode import Node, decode, node_of, option, read_entries, read_positive
+from lakesql.decode import Node, decode, node_of, option, read_entries, read_filled, read_positive
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.names import check_column, check_name
+from lakesql.names import check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
 from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
@@ -41,7 +41,8 @@ class Column:
     """One column of the contract. `type` is Spark's canonical text of the type.
 
     `unit` is what timestamps are counted in since 1970, and a change feed's times of day since midnight, where they are
-    numbers. `encoding` is how it writes bytes as a text.
+    numbers. `encoding` is how it writes bytes as a text. `field` is what records call it, which is `name` unless the
+    contract says `from`.
     """
 
     name: str
@@ -50,6 +51,12 @@ class Column:
     description: str = ""
     unit: Unit | None = None
     encoding: Encoding | None = None
+    from_field: str = ""
+
+    @property
+    def field(self) -> str:
+        """The name of the field that holds the column's values in a record."""
+        return self.from_field or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +155,17 @@ class _ColumnOptions:
     encoding: Encoding | None = option(
         "Of bytes in a change feed: how they are written as a text; `base64` if left out.", default=None
     )
+    from_: str = option(
+        "The field of a record that the column is read from, where that has another name, such as `a.b`.",
+        default="",
+        read=read_filled,
+    )
 
 
-_UNNAMABLE = (
-    "Leave it out of the contract. A SELECT takes such a field of JSON from the record's text, by a stream with "
-    "`format: string` and one column: `get_json_object(value, \"$['its name']\")`."
-)
+_UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
 
 _DECLARE = "Declare the stream's `columns`, without this one."
+_DECLARE_NAMED = f"Declare the stream's `columns`. {_UNNAMABLE}"
 
 
 def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
@@ -172,7 +182,7 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
         what = f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text."
         raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
     unit = _UNITS[options.unit] if options.unit else None
-    return Column(name, parsed.text, options.required, options.description, unit, options.encoding)
+    return Column(name, parsed.text, options.required, options.description, unit, options.encoding, options.from_)
 
 
 def _nearest_type(text: str) -> str:
@@ -511,7 +521,7 @@ def with_columns(
     seen: set[str] = set()
     for column in columns:
         try:
-            check_column(column.name, stream.place, _DECLARE)
+            check_column(column.name, stream.place, _DECLARE_NAMED)
         except ProjectError as error:
             problems += error.problems
         if column.name.lower() in seen:
@@ -540,10 +550,34 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
             what = f"'{column.name}' is {column.type}, which a CSV value cannot be."
             fix = "Declare it as string, and take it apart in the SELECT: split(…), from_json(…)."
             yield Problem("wrong-type", what, "", fix, place)
+    yield from _check_fields(stream, columns)
     one = {"string": "string", "bytes": "binary"}.get(stream.format)
     if one and [column.type.lower() for column in stream.columns] != [one]:
         what = f"Format '{stream.format}' offers one column of type {one}."
         yield Problem("wrong-value", what, place=columns.place)
+
+
+def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
+    """Whether what is said of the fields that columns are read from can be, and names each field once."""
+    has_names = stream.format in ("json", "parquet", "avro") or (stream.format == "csv" and stream.csv.header)
+    read: dict[str, str] = {}
+    for column in stream.columns:
+        other = read.setdefault(column.field.lower(), column.name)
+        if not column.from_field:
+            continue
+        place = columns.entries()[column.name].entries()["from"].place
+        if not has_names or isinstance(stream.origin, Generated):
+            what = f"'{column.name}' is read from a field, and the records of stream '{stream.name}' name none."
+            why = "Those of JSON, Avro and Parquet do, and those of CSV with a header."
+            yield Problem("wrong-value", what, why, place=place)
+        elif is_reserved(column.from_field) or not column.from_field.isprintable():
+            what = f"{column.from_field!r} is no field that a column can be read from."
+            yield Problem("wrong-value", what, place=place)
+        elif other != column.name:
+            what = f"'{other}' and '{column.name}' are read from one field, '{column.from_field}'."
+            why = "Capitals make no difference."
+            fix = "Keep one of the two; a SELECT may name a column twice."
+            yield Problem("duplicate-column", what, why, fix, place)
 
 
 def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:

@@ -110,7 +110,7 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
         lowered = {name.lower() for name in stream.key}
         names = tuple(column.name for column in stream.columns if column.name.lower() in lowered)
         change = read_change(item, number + 1, tuple(types), lambda row: read_row(row, types, what, other), names)
-        key = {name: change.row[name] for name in names}
+        key = {column.field: change.row[column.name] for column in stream.columns if column.name in names}
         has_key = change.op != "t" and arrival.key is None
         return replace(arrival, key=json_text(key) if has_key else arrival.key, value=_event_text(change, stream, item))
     if stream.envelope != "none":
@@ -142,7 +142,10 @@ def _event_text(change: Change, stream: Stream, item: Node) -> str:
     units = {column.name: column for column in stream.columns}
 
     def written(row: Mapping[str, Value] | None) -> Value:
-        return None if row is None else {name: _event_value(value, units[name], item) for name, value in row.items()}
+        if row is None:
+            return None
+        values = ((units[name], value) for name, value in row.items())
+        return {column.field: _event_value(value, column, item) for column, value in values}
 
     after = change.row if change.op in ("c", "u", "r") else None
     source = {
@@ -175,7 +178,7 @@ def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:
     kind: Format = stream.format
     match kind:
         case "json" | "avro" | "parquet":
-            return json_text(row)
+            return json_text({column.field: row[column.name] for column in stream.columns if column.name in row})
         case "csv":
             return stream.csv.delimiter.join(_csv_text(row.get(it.name), stream.csv, item) for it in stream.columns)
         case "string" | "bytes":

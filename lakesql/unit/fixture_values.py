@@ -189,10 +189,10 @@ def read_raw(text: str, columns: tuple[Column, ...]) -> dict[str, Value] | Bad:
         raise NeedsSparkError("a raw record that is an array")
     if not isinstance(found, dict):
         return Bad(UNPARSABLE)
-    spelled = {column.name.lower(): column.name for column in columns}
+    spelled = {column.field.lower(): column.field for column in columns}
     if other := [name for name in found if spelled.get(name.lower(), name) != name]:
         raise NeedsSparkError(f"a raw record with the field {other[0]}, in other capitals than the contract has")
-    row = {column.name: _read_value(found.get(column.name), column.type, column.name) for column in columns}
+    row = {column.name: _read_value(found.get(column.field), column.type, column.name) for column in columns}
     if any(isinstance(value, Bad) for value in row.values()):
         return Bad(UNPARSABLE)
     missing = any(column.required and row[column.name] is None for column in columns)

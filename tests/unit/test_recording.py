@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakesql.decode import node_of
 from lakesql.engine.sources.broker import newest_shares
 from lakesql.errors import Place
-from lakesql.stream.recording import Masking, RawRecord, column_type, mask_records, mask_value, render_record
+from lakesql.stream.recording import Masking, RawRecord, find_masked, mask_records, mask_value, render_record
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.stream.types import parse_type
 
@@ -30,7 +30,7 @@ def masked(value: Any, types: dict[str, str], key: bytes | None = None, **header
 
 
 def masked_all(records: list[RawRecord], types: dict[str, str]) -> list[RawRecord]:
-    kinds = {path: kind for path, text in types.items() if (kind := parse_type(text))}
+    kinds = {tuple(path.split(".")): kind for path, text in types.items() if (kind := parse_type(text))}
     return mask_records(records, Masking(kinds, SECRET))
 
 
@@ -46,7 +46,7 @@ def test_the_rows_of_a_change_are_masked_wherever_they_stand(wrap: Any) -> None:
     key = json.dumps(wrap({"email": "ada@example.org"})).encode()
     kind = parse_type("string")
     assert kind is not None
-    masking = Masking({"email": kind}, SECRET, changes=True)
+    masking = Masking({("email",): kind}, SECRET, changes=True)
     (found,) = mask_records([record(json.dumps(event).encode(), key)], masking)
     assert found.value is not None and found.key is not None
     assert b"ada" not in found.value + found.key
@@ -205,17 +205,25 @@ def test_what_is_not_there_is_not_masked(text: str) -> None:
 
 
 def test_the_type_of_a_nested_field_is_found_by_its_path() -> None:
-    columns = {"id": "bigint", "a": "struct<city:string,at:array<struct<`x y`:int>>>", "m": "map<string,int>"}
+    named = {"type": "struct<x:int>", "from": "a.b"}
+    columns = {
+        "id": "bigint",
+        "named": named,
+        "a": "struct<city:string,at:array<struct<`x y`:int>>>",
+        "m": "map<string,int>",
+    }
     entry = {"name": "s", "connection": "c", "topic": "t", "columns": columns}
     stream: Stream = read_stream(node_of(entry, Place("s.yml")))
 
     def kind(path: str) -> str | None:
-        found = column_type(stream, path)
-        return found and found.text
+        found = find_masked(stream, path)
+        return found and found[1].text
 
     assert kind("ID") == "bigint"
     assert kind("a.city") == "string"
     assert kind("a.at.x y") == "int"
+    found = find_masked(stream, "Named.x")
+    assert found is not None and found[0] == ("a.b", "x")
     assert [kind(path) for path in ("no", "a.no", "id.x", "m.x", "")] == [None] * 5
 
 

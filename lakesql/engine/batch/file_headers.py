@@ -38,7 +38,7 @@ def batch_bindings(
 def _remarks(headers: FileHeaders, binding: StreamBinding) -> list[str]:
     remarks = []
     for header, paths in headers.files:
-        missing = [name for name in binding.stream.column_names if name not in header.columns]
+        missing = [it.field for it in binding.stream.columns if it.field not in header.columns]
         others = header.columns.count(None)
         if not header.problem and not missing and not others:
             continue

@@ -97,13 +97,14 @@ class StreamBinding:
 
 
 def contract_of(binding: StreamBinding) -> Contract:
-    """A declared stream's contract in Spark's types."""
+    """A declared stream's contract in Spark's types, with the names that records have for its columns."""
     from lakesql.engine.records.parse import Contract  # only here: what finds connections needs no pyspark
 
     stream = binding.stream
     assert stream.format in ("json", "csv", "avro", "string", "bytes")
     names = {name.lower() for name in stream.key}
-    key = tuple(column.name for column in stream.columns if column.name.lower() in names)
+    key = tuple(column.field for column in stream.columns if column.name.lower() in names)
+    fields = {column.name: column.field for column in stream.columns}
     return Contract(
         contract_columns(stream),
         stream.format,
@@ -111,15 +112,15 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.schema,
         key,
         stream.envelope,
-        binding.sequence,
-        binding.kept,
+        tuple(fields.get(name, name) for name in binding.sequence),
+        tuple(fields[name] for name in binding.kept),
         binding.moves,
         stream.schema_fields,
         binding.is_mirrored,
         stream.names_key,
         source_table=stream.source_table,
         takes_tombstones=binding.takes_tombstones and not binding.is_replayed,
-        unused=binding.unused,
+        unused=tuple(fields[name] for name in binding.unused),
         headers=tuple(header for header, _ in binding.headers.files) if binding.headers else (),
         is_one_line=isinstance(binding.source, Files) and not stream.multiline and not binding.is_replayed,
         encoding=UTF_8 if is_wide(stream.encoding) else stream.encoding,
@@ -129,12 +130,12 @@ def contract_of(binding: StreamBinding) -> Contract:
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
-    """The columns of a declared stream in Spark's types."""
+    """The columns of a declared stream in Spark's types, by the names that records have for them."""
     from lakesql.engine.records.parse import ContractColumn
 
     return tuple(
         ContractColumn(
-            column.name,
+            column.field,
             _parse_type(column.type),
             column.required,
             column.unit,

@@ -136,7 +136,7 @@ def with_letters_headers(letters: DataFrame, binding: StreamBinding) -> StreamBi
 
 
 def _names(stream: Stream) -> list[tuple[str, bool]]:
-    return [(column.name, column.type == "string") for column in stream.columns]
+    return [(column.field, column.type == "string") for column in stream.columns]
 
 
 def _find(session: SparkSession, paths: Mapping[str, str], binding: StreamBinding) -> FileHeaders:
@@ -216,7 +216,7 @@ def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
     """
     if not binding.has_csv_headers:
         return raw
-    names = [name.strip().lower() for name in binding.stream.column_names]
+    names = [column.field.strip().lower() for column in binding.stream.columns]
     text = F.lower(F.ltrim(F.col("value").cast("string"), F.lit("\ufeff")))
     values = F.transform(
         F.split(text, re.escape(binding.stream.csv.delimiter)),

@@ -23,6 +23,7 @@ from lakesql.engine.records.parse import (
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.column_names import in_columns
 from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.plan import Repeated
@@ -99,11 +100,13 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.writing.has_positions
     if binding.has_rows:
-        return _check_rows(raw, binding, keep, keep_raw)
+        return in_columns(_check_rows(raw, binding, keep, keep_raw), binding.stream)
     raw = with_prefixes(raw, binding)
     if binding.has_changes:
-        return parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
-    return parse_records(raw, contract_of(binding), keep, keep_raw)
+        parsed = parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
+    else:
+        parsed = parse_records(raw, contract_of(binding), keep, keep_raw)
+    return in_columns(parsed, binding.stream)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
@@ -171,13 +174,13 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
     if binding.has_json:
         value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract_of(binding))
     else:
-        reason = missing_reason(column.name for column in binding.stream.columns if column.required)
+        reason = missing_reason(column.field for column in binding.stream.columns if column.required)
         if binding.may_have_nanoseconds:
             is_finer = row[CORRUPT].isNotNull()
             value, reason = F.coalesce(row[CORRUPT], value), F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason)
     # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
     value = F.when(reason.isNotNull(), value.cast("binary"))
-    types = {} if isinstance(binding.source, TableSource) else {c.name: c.type for c in binding.stream.columns}
+    types = {} if isinstance(binding.source, TableSource) else {c.field: c.type for c in binding.stream.columns}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
     cast = "try_cast" if binding.has_json else "cast"  # what does not fit is in a row that is rejected
