@@ -488,6 +488,15 @@ CONDITIONS: dict[str, Condition] = {
         "An option that must be given is missing.",
         "Add the option; the docs page of the thing it belongs to lists its values.",
     ),
+    "mixed-source-tables": Condition(
+        "A topic has changes of two tables of the database, and the model takes them for those of one: a row of one "
+        "would replace the row of the other that has the same key. The table that was read first stands in the ledger, "
+        "so that a second one is noticed whenever it comes.",
+        "Say in the stream which table it takes, `source_table: public.orders`, and declare a stream and a model for "
+        "each other table. Where they are parts of one table, whose keys differ, name all of them, or use a `*`: "
+        "`source_table: 'public.orders_*'`. In mode `upsert` the SELECT may look at `_change.source_table` instead: in "
+        "its WHERE, or in a column that is one of the keys.",
+    ),
     "mode-changed": Condition(
         "A model is in another mode than the one in which the rows of its table were written, or a mirror that has "
         "kept what its source deletes is to delete it from now on.",

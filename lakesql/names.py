@@ -36,6 +36,9 @@ POSITION = "_lakesql_position"
 EVENT_TIME = "_lakesql_event_time"
 """The event time of a row, or the window around it, by which it is grouped."""
 
+SOURCE_TABLE = "_lakesql_source_table"
+"""The table of the database whose change a record is, where all changes must be of one; NULL where it names none."""
+
 IGNORED = "_lakesql_ignored"
 """Whether a record of a change feed is no change: a tombstone, or a message."""
 
@@ -247,6 +250,7 @@ LEDGER_VIOLATIONS = "lakesql.violations"
 LEDGER_REMEMBERED = "lakesql.remembered"
 LEDGER_OLDER = "lakesql.older"
 LEDGER_PLACE = "lakesql.newest-place"
+LEDGER_SOURCE_TABLE = "lakesql.source-table"
 LEDGER_MODE = "lakesql.mode"
 LEDGER_KEYS = "lakesql.keys"
 LEDGER_DELETES = "lakesql.deletes"

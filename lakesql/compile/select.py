@@ -176,6 +176,19 @@ class Select:
         return "moves" in self.writing.memories
 
     @property
+    def has_one_table(self) -> bool:
+        """Whether all changes of its feed must be of one table of the database.
+
+        Not where the stream reads several topics, or says which tables it takes as one. A SELECT that looks at the
+        table tells rows apart by it; a mirror's has the newest change of each key alone, of whichever table that is.
+        """
+        feeds = [stream for stream in self.streams.values() if stream.envelope != "none"]
+        looks = not self.writing.is_mirror and {"source_db", "source_schema", "source_table"} & self.query.change_fields
+        if not self.writing.mixes_tables or looks or len(feeds) != 1:
+            return False
+        return not feeds[0].reads_several and not feeds[0].takes_several_tables
+
+    @property
     def is_placed(self) -> bool:
         """Whether the changes of a mirrored feed, truncates too, are ordered by their places in the log alone."""
         return tuple(self.sequence.values()) == (f"{_CHANGE}position",)

@@ -90,6 +90,8 @@ class Writing:
     """Whether the first row of a key stays as it is, and no other one is added."""
     is_mirror: bool = False
     """Whether the SELECT is given the rows that a change feed leaves, and a key for which it makes none is deleted."""
+    mixes_tables: bool = False
+    """Whether changes of two tables of a database that have one key would be taken for those of one row."""
     is_history: bool = False
     """Whether each version of a row is a row of the table. Changes of a key are told apart by `sequence_by`."""
     tracks_all: bool = False
@@ -189,6 +191,7 @@ def build_writing(
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not is_stateful,
                 takes_tombstones=takes_tombstones,
+                mixes_tables=reads_feed and not is_stateful,
                 max_delete_ratio=config.max_delete_ratio if deletes else 1.0,
                 memories=memories_of(config) if deletes else {},
                 output_mode="update",
@@ -212,6 +215,7 @@ def build_writing(
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=False,
                 is_mirror=True,
+                mixes_tables=True,
                 added=(marked_at,) if marks_deletes else (),
                 memories=memories_of(config),
                 marks_deletes=marks_deletes,
@@ -249,6 +253,7 @@ def build_writing(
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not reads_feed,
                 is_mirror=reads_feed,
+                mixes_tables=reads_feed,
                 is_history=True,
                 tracks_all=not config.track_columns,
                 memories=memories_of(config),

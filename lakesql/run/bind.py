@@ -48,6 +48,7 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
         takes_tombstones=select.writing.takes_tombstones,
         moves=select.has_moves,
         is_mirrored=select.writing.is_mirror,
+        has_one_table=select.has_one_table,
     )
 
 

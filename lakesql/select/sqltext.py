@@ -26,7 +26,9 @@ MAX_DEPTH = 200
 RECORD_FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "headers"})
 """The fields of `_record`."""
 
-CHANGE_FIELDS = frozenset({"op", "ts", "position", "tx", "snapshot", "before"})
+CHANGE_FIELDS = frozenset(
+    {"op", "ts", "position", "tx", "snapshot", "source_db", "source_schema", "source_table", "before"}
+)
 """The fields of `_change`."""
 
 READS_SEEN_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."

@@ -245,9 +245,10 @@ class _StreamOptions:
         "AWS DMS.",
         default="none",
     )
-    source_table: str = option(
-        "Of envelope `dms`: the table whose changes are taken, as `schema.table`; a topic may have those of several.",
-        default="",
+    source_table: tuple[str, ...] = option(
+        "Of a change feed: the table whose changes are taken, as `schema.table`; a topic may have those of several. "
+        "`*` stands for any characters. Several tables, or a `*`: they are taken as one. `dms` asks for it.",
+        default=(),
     )
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
     columns: tuple[Column, ...] = option(
@@ -328,7 +329,7 @@ class Stream:
     is_open: bool = False
     names_key: bool = True
     schema_fields: tuple[str, ...] = ()
-    source_table: str = ""
+    source_table: tuple[str, ...] = ()
     multiline: bool = False
     encoding: str = UTF_8
     decimals: Literal["exact", "round"] = "exact"
@@ -349,6 +350,11 @@ class Stream:
                 return False
             case _:
                 assert_never(self.origin)
+
+    @property
+    def takes_several_tables(self) -> bool:
+        """Whether it says that changes of several tables of the database are taken as those of one."""
+        return len(self.source_table) > 1 or any("*" in table for table in self.source_table)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -631,13 +637,7 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     if stream.infinity != "dead_letter" and stream.envelope == "none":
         what = f"Stream '{stream.name}' says 'infinity', which is asked of change feeds."
         yield Problem("wrong-value", what, place=node.entries()["infinity"].place)
-    if stream.source_table and stream.envelope != "dms":
-        what = f"Stream '{stream.name}' has a 'source_table', which only a feed of envelope 'dms' has."
-        yield Problem("wrong-value", what, place=node.entries()["source_table"].place)
-    elif stream.envelope == "dms" and not re.fullmatch(r"[^.]*\.[^.]+", stream.source_table):
-        what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
-        why = "DMS writes the changes of all tables to one topic, unless it is told otherwise."
-        yield Problem("missing-option", what, why, place=(node.get("source_table") or node).place)
+    yield from _check_source_table(stream, node)
     columns, is_feed = node.get("columns") or node, stream.envelope != "none"
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)
@@ -647,6 +647,26 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
         if column.encoding and not (is_feed and "binary" in column.type):
             what = f"'{column.name}' has an encoding, which only bytes in a change feed have."
             yield Problem("wrong-value", what, place=place)
+
+
+def _check_source_table(stream: Stream, node: Node) -> Iterator[Problem]:
+    """Whether `source_table` is said of a change feed, and names tables as their events do."""
+    if stream.envelope == "dms" and not stream.source_table:
+        what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
+        why = "DMS writes the changes of all tables to one topic, unless it is told otherwise."
+        yield Problem("missing-option", what, why, place=node.place)
+    if not stream.source_table:
+        return
+    place = node.entries()["source_table"].place
+    if stream.envelope == "none":
+        what = f"Stream '{stream.name}' has a 'source_table', which only change feeds have."
+        yield Problem("wrong-value", what, place=place)
+    name = r"[^.]*\.[^.]+" if stream.envelope == "dms" else r"([^.]+\.)?[^.]*\.[^.]+"
+    for table in stream.source_table:
+        if not re.fullmatch(name, table):
+            what = f"'{table}' in 'source_table' of stream '{stream.name}' is no table of a schema."
+            fix = "Write it as `schema.table`; where the database has no schemas, as `database.table`."
+            yield Problem("wrong-value", what, fix=fix, place=place)
 
 
 def _may_be_counted(stream: Stream, column: Column) -> bool:
@@ -682,6 +702,9 @@ CHANGE_FIELDS: Mapping[str, str] = {
     "position": "array<bigint>",
     "tx": "string",
     "snapshot": "boolean",
+    "source_db": "string",
+    "source_schema": "string",
+    "source_table": "string",
 }
 """Fields of the `_change` struct and their types, beside `before`: a struct of the stream's columns."""
 

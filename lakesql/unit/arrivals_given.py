@@ -153,8 +153,17 @@ def _event_text(change: Change, stream: Stream, item: Node) -> str:
         "lsn": change.position,
         **({"ts_ms": _ms(change.ts)} if change.ts is not None else {}),
         **({"txId": change.tx} if change.tx is not None else {}),
+        **_source_table(change, stream),
     }
     return json_text({"op": change.op, "before": written(change.before), "after": written(after), "source": source})
+
+
+def _source_table(change: Change, stream: Stream) -> dict[str, str]:
+    """The table of the database, as the event's source says it: one that the stream takes, where the test says none."""
+    name = change.source_table or (stream.source_table[0].replace("*", "") if stream.source_table else "")
+    parts = name.split(".")
+    found = dict(zip(("table", "schema", "db"), reversed(parts), strict=False))
+    return {part: text for part, text in found.items() if text}
 
 
 _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}

@@ -50,6 +50,11 @@ class ChangeOptions:
         read=_read_position,
     )
     tx: str | None = option("`_change.tx`: the transaction.", default=None)
+    source_table: str = option(
+        "The table of the database, as `schema.table` or `database.schema.table`, for `_change.source_table` and the "
+        "others. Left out, it is the stream's `source_table`.",
+        default="",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class Change:
     ts: datetime | None
     position: int
     tx: str | None
+    source_table: str = ""
 
 
 def read_change(node: Node, number: int, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]) -> Change:
@@ -89,7 +95,8 @@ def read_change(node: Node, number: int, columns: tuple[str, ...], read_row: Rea
         what = "This update changes the key of its row, which Debezium writes as a delete and an insert."
         fix = "Write two changes: {op: d, before: …} and {op: c, after: …}."
         raise ProjectError.of("bad-fixture", what, fix=fix, place=node.place)
-    return Change(said.op, row, before, said.ts, number if said.position is None else said.position, said.tx)
+    position = number if said.position is None else said.position
+    return Change(said.op, row, before, said.ts, position, said.tx, said.source_table)
 
 
 def _sides(said: ChangeOptions) -> tuple[tuple[str, Node | None], ...]:

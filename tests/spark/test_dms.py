@@ -132,10 +132,10 @@ def test_records_of_dms_are_changes(project: Project) -> None:
     assert project.rows("c") == [{"id": 9, "name": "z"}]
 
 
-@pytest.mark.parametrize("stream", [{"envelope": "dms"}, {"envelope": "dms", "source_table": "foo"}])
-def test_a_feed_of_dms_says_its_table(project: Project, stream: dict[str, Any]) -> None:
-    project.stream("s", COLUMNS, key=["id"], **stream)
+@pytest.mark.parametrize(("of_table", "condition"), [({}, "missing-option"), ({"source_table": "foo"}, "wrong-value")])
+def test_a_feed_of_dms_says_its_table(project: Project, of_table: dict[str, Any], condition: str) -> None:
+    project.stream("s", COLUMNS, key=["id"], envelope="dms", **of_table)
     project.model("m", "SELECT id FROM {s}", mode="append")
     with pytest.raises(ProjectError) as raised:
         project.manifest()
-    assert [problem.condition for problem in raised.value.problems] == ["missing-option"]
+    assert [problem.condition for problem in raised.value.problems] == [condition]

@@ -236,14 +236,18 @@ def test_times_of_json_and_csv_have_units() -> None:
     assert problems(NAME, in_seconds, "path: a/*.parquet", "format: parquet") == [("wrong-value", "2:11")]
 
 
-def test_a_feed_of_dms_has_a_table_and_no_other_has_one() -> None:
-    assert (
-        read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: public.orders").source_table == "public.orders"
+def test_a_feed_has_tables_and_that_of_dms_must() -> None:
+    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: public.orders").source_table == (
+        "public.orders",
     )
-    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: .orders").source_table == ".orders"
+    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: .orders").source_table == (".orders",)
     assert problems(NAME, COLUMNS, "topic: t", "envelope: dms") == [("missing-option", "1:1")]
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: orders") == [("missing-option", "5:15")]
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: debezium", "source_table: a.b") == [("wrong-value", "5:15")]
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: orders") == [("wrong-value", "5:15")]
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: d.a.b") == [("wrong-value", "5:15")]
+    for table in ("a.b", "d.a.b", "[a.b, a.c]", "'a.*'"):
+        assert read(NAME, COLUMNS, "topic: t", "envelope: debezium", f"source_table: {table}").source_table
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: debezium", "source_table: b") == [("wrong-value", "5:15")]
+    assert problems(NAME, COLUMNS, "topic: t", "source_table: a.b") == [("wrong-value", "4:15")]
     for envelope in ("dms", "debezium_flat"):
         with pytest.raises(ProjectError) as caught:
             read(NAME, "topic: t", f"envelope: {envelope}")

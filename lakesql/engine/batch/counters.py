@@ -17,7 +17,20 @@ from lakesql.compile.checks import Check, is_dead
 from lakesql.compile.log_positions import is_read, is_unplaced
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, DELETE, FAILED, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
+from lakesql.names import (
+    CHANGE,
+    DELETE,
+    FAILED,
+    HALF,
+    IGNORED,
+    NEW_FIELDS,
+    RAW,
+    RECORD,
+    REJECTED,
+    SOURCE_TABLE,
+    TOMBSTONE,
+    UNSENT,
+)
 from lakesql.stream.stream import Stream
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,7 +50,8 @@ class Counts:
     delete the row of their key; `valueless` are those of a feed, which may follow a delete. Of the SELECT's rows,
     `set_aside` fail an expectation that makes dead letters; `violations` are those that fail each, in their order.
     `place` is the greatest place in a database's log of a change, as numbers with commas between, `place_us` the time
-    of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it.
+    of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it. `tables` are
+    the first and the last name of the tables of a database whose changes they are, of a model that must have one.
     """
 
     records: int
@@ -52,6 +66,7 @@ class Counts:
     place: str = ""
     place_us: int | None = None
     first_us: int | None = None
+    tables: tuple[str, ...] = ()
     unsent: int = 0
     moves: int = 0
     reshaped: int = 0
@@ -108,6 +123,7 @@ class BatchCounters:
                 IGNORED in records.columns,
                 TOMBSTONE in records.columns,
                 select.orders_reads,
+                SOURCE_TABLE in records.columns,
             ),
         )
 
@@ -165,6 +181,7 @@ class BatchCounters:
             place=next((row["place"] for row in seen if row["place"]), ""),
             place_us=next((row["place_us"] for row in seen if row["place"]), None),
             first_us=next((row["first_us"] for row in seen if row["place"]), None),
+            tables=tuple(row[name] for row in seen for name in ("first_table", "last_table") if row[name]),
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
@@ -209,7 +226,14 @@ def _sum_of(conditions: Sequence[Column]) -> Column:
 
 @cache
 def _record_counts(
-    event_time: str, is_mirror: bool, keeps: bool, has_moves: bool, is_feed: bool, deletes: bool, orders_reads: bool
+    event_time: str,
+    is_mirror: bool,
+    keeps: bool,
+    has_moves: bool,
+    is_feed: bool,
+    deletes: bool,
+    orders_reads: bool,
+    has_one_table: bool,
 ) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
@@ -230,6 +254,7 @@ def _record_counts(
         reads.alias("reads"),
         unplaced.alias("unplaced"),
         *(_place_counts(~is_bad) if orders_reads else _no_place()),
+        *(_table_names(~is_bad & ~F.col(IGNORED)) if has_one_table else _no_tables()),
         unsent.alias("unsent"),
         (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
@@ -255,6 +280,17 @@ def _no_place() -> tuple[Column, ...]:
     return F.max(none.cast("string")).alias("place"), F.max(none).alias("place_us"), F.max(none).alias("first_us")
 
 
+def _table_names(is_change: Column) -> tuple[Column, ...]:
+    """The first and the last name of the tables whose changes these are: the same where they are of one."""
+    table = F.when(is_change, F.col(SOURCE_TABLE))
+    return F.min(table).alias("first_table"), F.max(table).alias("last_table")
+
+
+def _no_tables() -> tuple[Column, ...]:
+    none = F.max(F.lit(None).cast("string"))
+    return none.alias("first_table"), none.alias("last_table")
+
+
 @cache
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
@@ -273,7 +309,7 @@ def _stateful_counts() -> tuple[Column, ...]:
         "valueless",
     )
     others = (none_of.alias(name) for name in names)
-    return F.count("*").alias("records"), none.alias("event_us"), *others, *_no_place()
+    return F.count("*").alias("records"), none.alias("event_us"), *others, *_no_place(), *_no_tables()
 
 
 @cache

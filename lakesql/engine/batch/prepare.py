@@ -26,6 +26,7 @@ from lakesql.compile.batch import (
 from lakesql.compile.merge import KeyRange
 from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys, spare_files
 from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.mixed_tables import check_source_table
 from lakesql.engine.batch.refuse import check_deletes, check_expectations
 from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
@@ -232,6 +233,7 @@ class _Preparation:
 
     def _remember(self, step: Remember) -> None:
         if self._rows.feed.truncate or not self._keep(step.view).where(step.condition).isEmpty():
+            check_source_table(self._sink, self._table, self._rows)
             self._remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
 
     def _make_view(self, name: str, frame: DataFrame) -> None:

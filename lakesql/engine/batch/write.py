@@ -19,6 +19,7 @@ from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters, records_of
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.log_restarts import check_log
+from lakesql.engine.batch.mixed_tables import check_source_table
 from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
@@ -74,6 +75,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
+    if sink.select.writing.is_mirror:  # its changes have been counted
+        check_source_table(sink, table, rows)
     sink.reached("stage")
     with ExitStack() as stack:
         begun = begin_commit(table)
@@ -84,6 +87,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         try:
             check_batch(sink, rows, counts, batch)
             newest_place = check_log(sink, table, counts)
+            source_table = check_source_table(sink, table, rows)
         except LakesqlError:
             if staged is not None:
                 discard(staged)
@@ -114,6 +118,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             violations=counts.violations,
             remembered=write.remembered if write else 0,
             newest_place=newest_place,
+            source_table=source_table,
             older=rows.counters.count_older(rows_written(staged.snapshot.summary)) if staged is not None else 0,
         )
         prepare_again = partial(prepare_write, sink, table, rows, stack)

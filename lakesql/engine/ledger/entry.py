@@ -29,6 +29,7 @@ from lakesql.names import (
     LEDGER_PLACE,
     LEDGER_QUERY,
     LEDGER_REMEMBERED,
+    LEDGER_SOURCE_TABLE,
     LEDGER_STATE,
     LEDGER_TOPICS,
     LEDGER_VIOLATIONS,
@@ -54,7 +55,8 @@ class Entry:
     each expectation. `remembered` are the rows that the batch has put into the tombstones, `older` those that it has
     left out, as the table has newer ones of their keys. `marks_deletes`: what the source had deleted stayed, marked.
     `backlog` is what its source still had when Spark last looked: `1200 records`, or files. `newest_place` is the
-    greatest place in a database's log that was read, and the time of its record, as JSON.
+    greatest place in a database's log that was read, and the time of its record, as JSON. `source_table` is
+    the table of a database whose changes the model's batches have had, if all of them must be of one.
     """
 
     model: str
@@ -72,6 +74,7 @@ class Entry:
     remembered: int = 0
     older: int = 0
     newest_place: str = ""
+    source_table: str = ""
     marks_deletes: bool = False
     backlog: str = ""
     violations: tuple[tuple[str, int], ...] = ()
@@ -184,6 +187,7 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_REMEMBERED: str(entry.remembered or ""),
         LEDGER_OLDER: str(entry.older or ""),
         LEDGER_PLACE: entry.newest_place,
+        LEDGER_SOURCE_TABLE: entry.source_table,
         LEDGER_DELETES: "soft" if entry.marks_deletes else "",
     }
     return {key: value for key, value in summary.items() if value}
@@ -230,6 +234,7 @@ def newest_entry(
                 remembered=int(summary.get(LEDGER_REMEMBERED, 0)),
                 older=int(summary.get(LEDGER_OLDER, 0)),
                 newest_place=summary.get(LEDGER_PLACE, ""),
+                source_table=summary.get(LEDGER_SOURCE_TABLE, ""),
                 marks_deletes=LEDGER_DELETES in summary,
                 violations=tuple(json.loads(summary.get(LEDGER_VIOLATIONS, "{}")).items()),
             )

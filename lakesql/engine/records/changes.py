@@ -40,6 +40,7 @@ from lakesql.engine.records.parse import (
     with_stages,
 )
 from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
+from lakesql.engine.records.source_tables import full_name, table_of
 from lakesql.names import (
     CHANGE,
     FROM,
@@ -51,6 +52,7 @@ from lakesql.names import (
     REQUIRED_MISSING,
     ROW,
     SEQUENCE_MISSING,
+    SOURCE_TABLE,
     UNPARSABLE,
     UNSENT,
 )
@@ -97,6 +99,7 @@ def parse_changes(
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
         is_ignored(contract).alias(IGNORED),
+        *([_source_table(found.head).alias(SOURCE_TABLE)] if contract.has_one_table else []),
         *([found.unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
         *([half(contract, found.head).alias(HALF), _move(contract).alias(MOVE)] if contract.moves else []),
         (_new_fields(contract) if contract.schema_fields else _absent(contract, found)).alias(NEW_FIELDS),
@@ -196,6 +199,9 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
     yield fault(no_event, UNPARSABLE, f"not a change event: {NO_EVENT[contract.envelope]}")
     unknown = is_record & ~op.isin("c", "u", "r", "d", "t")
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
+    if contract.source_table and contract.envelope != "dms":
+        names_none = op.isin("c", "u", "r", "d", "t") & table_of(F.col(EVENT)["source"]).isNull()
+        yield fault(names_none, UNPARSABLE, _NO_TABLE)
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
     if contract.is_mirrored:
@@ -251,6 +257,19 @@ _DOCUMENT = (
     "an event of Debezium's connector for MongoDB, whose rows are documents as text, which are not read; let the "
     "connector send them flat (ExtractNewDocumentState), and the stream say `envelope: debezium_flat`"
 )
+
+
+_NO_TABLE = (
+    "the record names no table, and the stream says which it takes (`source_table`); a flat one needs `table` and "
+    "`schema` or `db` in the connector's `add.fields`, and a delete with a value (`delete.tombstone.handling.mode`: "
+    "`rewrite`)"
+)
+
+
+def _source_table(head: Mapping[str, Column]) -> Column:
+    """The table whose change a record is; NULL where a router says that those of several tables are of one."""
+    is_routed = F.coalesce(F.lower(F.col("key").cast("string")).contains(ROUTER_FIELD), F.lit(False))
+    return F.when(~is_routed, full_name(head["source"]))
 
 
 def _without(name: str, contract: Contract) -> Column | str:

@@ -12,10 +12,14 @@ from pyspark.sql import types as T
 
 from lakesql.compile.log_positions import LATE_READ, READ_BY_SNAPSHOT
 from lakesql.engine.records.parse import as_text, from_json
+from lakesql.engine.records.source_tables import table_of
 from lakesql.names import CORRUPT
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
 
-_SOURCE_TEXTS = ("connector", "file", "snapshot", "txId", "commit_lsn", "change_lsn", "commit_scn", "scn", "rs_id")
+_SOURCE_TEXTS = (
+    *("connector", "db", "schema", "table", "collection", "file", "snapshot", "txId"),
+    *("commit_lsn", "change_lsn", "commit_scn", "scn", "rs_id"),
+)
 _SOURCE_NUMBERS = ("lsn", "pos", "row", "ts_ms", "event_serial_no", "ssn")
 SOURCE = T.StructType(
     [
@@ -110,6 +114,10 @@ def debezium_field(event: Head, name: str) -> Column:
             return _position(source, transaction)
         case "tx":
             return F.coalesce(source["txId"], transaction["id"])
+        case "source_db" | "source_schema":
+            return source[name.removeprefix("source_")]
+        case "source_table":
+            return table_of(source)
         case _:
             return F.coalesce(source["snapshot"] != "false", F.lit(False))
 

@@ -24,11 +24,10 @@ _METADATA = (
 _FLAT = "_lakesql_flat"
 
 
-def dms_event(row: T.StructType, table: str, deletes_by_key: bool) -> tuple[list[dict[str, Column]], Column]:
+def dms_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[str, Column]], Column]:
     """A record as an event of Debezium's, and before it what is to be read first.
 
-    What is not of `table`, and what is said of tables, has the op `m`. A record without `metadata` is flat, and says no
-    table.
+    What is said of tables has the op `m`. A record without `metadata` is flat, and says no table.
     """
     text, found, flat = F.col("value").cast("string"), F.col(READ), F.col(_FLAT)
     metadata = T.StructType([T.StructField(name, T.StringType()) for name in _METADATA])
@@ -36,24 +35,25 @@ def dms_event(row: T.StructType, table: str, deletes_by_key: bool) -> tuple[list
     is_native = found["metadata"]["record-type"].isNotNull()
     flat_fields = T.StructType([*row.fields, T.StructField(CORRUPT, T.StringType())])
     read = {READ: from_json(text, fields), _FLAT: F.when(~is_native, from_json(text, flat_fields))}
-    native = F.when(found[CORRUPT].isNull(), _native(found, table))
+    native = F.when(found[CORRUPT].isNull(), _native(found))
     return [{name: column} for name, column in read.items()], F.when(is_native, native).otherwise(
         _flat(flat, row, deletes_by_key)
     )
 
 
-def _native(found: Column, table: str) -> Column:
+def _native(found: Column) -> Column:
     metadata, data = found["metadata"], found["data"]
-    name = F.concat_ws(".", F.coalesce(metadata["schema-name"], F.lit("")), metadata["table-name"])
     operation, kind = metadata["operation"], metadata["record-type"]
     control = F.when(operation == "truncate-table", F.lit("t")).otherwise(F.lit("m"))
     known = F.when(kind == "data", _mapped(operation, _OPS, "operation ")).when(kind == "control", control)
-    op = F.when(name != table, F.lit("m")).otherwise(F.coalesce(known, F.concat(F.lit("record-type "), kind)))
+    op = F.coalesce(known, F.concat(F.lit("record-type "), kind))
     place, number = metadata["stream-position"], metadata["transaction-record-id"].try_cast("bigint")
     lsn = [F.regexp_extract(place, "^([0-9A-Fa-f]+)/([0-9A-Fa-f]{1,8})([.]|$)", part) for part in (1, 2)]
     file, at = (F.regexp_extract(place, "^([^:]+[.][0-9]+):([0-9]+)(:|$)", part) for part in (1, 2))
     at_commit = F.coalesce(*(metadata[each].try_cast("timestamp") for each in ("commit-timestamp", "timestamp")))
     source = {
+        "schema": metadata["schema-name"],
+        "table": F.coalesce(metadata["table-name"], F.lit("")),
         "file": F.when(file != "", file),
         "snapshot": F.when(operation == "load", F.lit("true")).otherwise(F.lit("false")),
         "txId": metadata["transaction-id"],

@@ -27,6 +27,7 @@ from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_sche
 from lakesql.engine.records.dms import dms_event
 from lakesql.engine.records.json_text import bound, members, value_of
 from lakesql.engine.records.parse import Contract, from_json
+from lakesql.engine.records.source_tables import is_of
 from lakesql.names import CHANGE, ROW
 from lakesql.stream.stream import Envelope
 
@@ -64,7 +65,8 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     key_kinds = by_name(F.from_json(key_schema, T.ArrayType(KINDS.valueType)))
     is_by_key = (op_of() == "d") & before.isNull()
     said = {ROW_KINDS: F.coalesce(F.when(is_by_key, key_kinds), F.col(EVENT)["kinds"])}
-    stages = [*first, {EVENT: event}, {EVENT: _event_as_written(contract)}, said]
+    of_tables = [{EVENT: _event_of_tables(contract)}] if contract.source_table else []
+    stages = [*first, {EVENT: event}, *of_tables, {EVENT: _event_as_written(contract)}, said]
     if has_nested(contract):
         stages += [{TEXTS: row}, {ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}]
     else:
@@ -82,11 +84,18 @@ def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column
         case "debezium_flat":
             return flat_event(row)
         case "dms":
-            return dms_event(row, contract.source_table, takes_tombstones(contract))
+            return dms_event(row, takes_tombstones(contract))
         case "none":
             raise AssertionError("no change feed")
         case _:
             assert_never(contract.envelope)
+
+
+def _event_of_tables(contract: Contract) -> Column:
+    """The event, which is a message where it is of another table than those whose changes are taken."""
+    event = F.col(EVENT)
+    is_other = F.coalesce(~is_of(event["source"], contract.source_table), F.lit(False))
+    return event.withField("op", F.when(is_other, F.lit("m")).otherwise(event["op"]))
 
 
 def _event_as_written(contract: Contract) -> Column:
@@ -157,8 +166,11 @@ def is_ignored(contract: Contract) -> Column:
 def takes_tombstones(contract: Contract) -> bool:
     """Whether a record without a value deletes the row of its key, unless it follows a delete of that.
 
-    It has nothing but the key: a column of the feed cannot order it. Of a dead letter nobody knows what it follows.
+    It has nothing but the key: a column of the feed cannot order it, and where changes of some tables are taken, nobody
+    knows whose it is. Of a dead letter nobody knows what it follows.
     """
+    if contract.source_table and contract.envelope != "dms":
+        return False
     is_ordered = all(name.startswith(f"{CHANGE}.") for name in contract.sequence)
     return contract.is_mirrored and is_ordered and not contract.is_replayed
 

@@ -84,9 +84,10 @@ class Contract:
     `moves`: what changes do to the keys of rows is asked for. `schema_fields` are what is known of the schemas beside
     the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns. `is_mirrored`:
     a row is found by its key, so that a record whose own key has other columns is a dead letter; so is one without a
-    key, unless the stream `names_key`. `source_table` is the one whose changes are taken. `takes_tombstones`: a record
-    without a value deletes the row of its key. `headers` are those of CSV files whose columns are in another order:
-    such a record begins with its header. `is_one_line`: a record of CSV with a line break, in quotes too, is a dead
+    key, unless the stream `names_key`. `source_table` are the tables of the database whose changes are taken; all if it
+    names none. `has_one_table`: which table each change is of is asked for. `takes_tombstones`: a record without a
+    value deletes the row of its key. `headers` are those of CSV files whose columns are in another order: such a record
+    begins with its header. `is_one_line`: a record of CSV with a line break, in quotes too, is a dead
     letter. `encoding` is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a
     dead letter. `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
     """
@@ -103,7 +104,8 @@ class Contract:
     schema_fields: tuple[str, ...] = ()
     is_mirrored: bool = False
     names_key: bool = True
-    source_table: str = ""
+    source_table: tuple[str, ...] = ()
+    has_one_table: bool = False
     takes_tombstones: bool = False
     unused: tuple[str, ...] = ()
     headers: tuple[CsvHeader, ...] = ()

@@ -19,6 +19,7 @@ from lakesql.engine.records.debezium import HEAD_TEXTS, typed_head
 from lakesql.engine.records.event import change_field
 from lakesql.engine.records.json_text import is_rewritten
 from lakesql.engine.records.parse import Contract, ContractColumn, from_json
+from lakesql.engine.records.source_tables import is_of
 from lakesql.names import CHANGE, CORRUPT
 
 PLAIN = "_lakesql_plain"
@@ -81,6 +82,8 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
     read, after = F.col(_READ), F.col(_READ)["after"]
     record = F.col("value").cast("string")
     asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
+    if contract.source_table:
+        asked.append(is_of(read["source"], contract.source_table))
     for name in contract.sequence:
         is_field = name.startswith(f"{CHANGE}.")
         field = change_field(name.split(".")[1], typed_head(F.col(_READ)), contract) if is_field else after[name]

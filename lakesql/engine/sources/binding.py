@@ -35,10 +35,11 @@ class StreamBinding:
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
     leave out, as the table has their values, and `unused` those that it may leave out, as nothing reads them. `moves`:
     what its changes do to the keys of rows is asked for. `takes_tombstones`: a record without a value deletes the row
-    of its key. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are
-    read again, as bytes. No tombstone among them deletes: the table may have rows that came after it. `headers` are
-    those of a batch's CSV files. `files` are those that are read, where not all are, and `file_type` is what Spark
-    reads them with, where it is not the contract. `set_aside` are the paths of files that are left out.
+    of its key. `is_mirrored`: rows are found by the feed's key. `has_one_table`: its changes must be of one table of a
+    database. `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them
+    deletes: the table may have rows that came after it. `headers` are those of a batch's CSV files. `files` are those
+    that are read, where not all are, and `file_type` is what Spark reads them with, where it is not the contract.
+    `set_aside` are the paths of files that are left out.
     """
 
     stream: Stream
@@ -50,6 +51,7 @@ class StreamBinding:
     takes_tombstones: bool = False
     moves: bool = False
     is_mirrored: bool = False
+    has_one_table: bool = False
     is_replayed: bool = False
     headers: FileHeaders | None = None
     files: tuple[str, ...] = ()
@@ -119,6 +121,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.is_mirrored,
         stream.names_key,
         source_table=stream.source_table,
+        has_one_table=binding.has_one_table,
         takes_tombstones=binding.takes_tombstones and not binding.is_replayed,
         unused=tuple(fields[name] for name in binding.unused),
         headers=tuple(header for header, _ in binding.headers.files) if binding.headers else (),

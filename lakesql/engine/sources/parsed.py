@@ -37,6 +37,7 @@ from lakesql.names import (
     RECORD,
     REJECTED,
     ROW,
+    SOURCE_TABLE,
     TOMBSTONE,
     UNPARSABLE,
 )
@@ -114,7 +115,7 @@ def good_records(parsed: DataFrame) -> DataFrame:
     used = f"{REJECTED} IS NULL"
     used += f" AND NOT {IGNORED}" if IGNORED in parsed.columns else ""
     used += f" AND {TOMBSTONE} IS NULL" if TOMBSTONE in parsed.columns else ""
-    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS, TOMBSTONE)
+    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS, SOURCE_TABLE, TOMBSTONE)
 
 
 def deleted_keys(parsed: DataFrame, names: Mapping[str, str]) -> DataFrame:

@@ -1,0 +1,46 @@
+"""Which table of a database a change is of, and whether that is one whose changes a stream takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+
+def table_of(source: Column) -> Column:
+    """The name of the table, of MongoDB's collection; NULL where the event says none."""
+    return F.coalesce(source["table"], source["collection"])
+
+
+def full_name(source: Column) -> Column:
+    """The table with its schema and its database, as far as the event says them; NULL where it names no table."""
+    table = table_of(source)
+    return F.when(table.isNotNull(), F.concat_ws(".", source["db"], source["schema"], table))
+
+
+def is_of(source: Column, tables: Sequence[str]) -> Column:
+    """Whether the event is of one of these tables; NULL where it names none.
+
+    Each is `schema.table` or `database.schema.table`. The database is asked in the place of a schema where there is no
+    schema, as in MySQL and MongoDB. `*` stands for any characters.
+    """
+    database, table = F.coalesce(source["db"], F.lit("")), table_of(source)
+    parts = (database, F.coalesce(source["schema"], database), table)
+    return F.when(table.isNotNull(), reduce(or_, (_fits(parts, each) for each in tables)))
+
+
+def _fits(parts: Sequence[Column], table: str) -> Column:
+    """Whether the last parts of a name are those of a table."""
+    wanted = table.split(".")
+    return reduce(and_, map(_is, parts[-len(wanted) :], wanted))
+
+
+def _is(part: Column, wanted: str) -> Column:
+    if "*" not in wanted:
+        return part == wanted
+    pattern = ".*".join(map(re.escape, wanted.split("*")))
+    return part.rlike(rf"\A(?s:{pattern})\z")
