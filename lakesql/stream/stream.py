@@ -309,7 +309,7 @@ class Stream:
     A batch has `max_per_batch` of its records at most: None for as many as there are. An open stream declares no
     columns: they are what its records' schemas say, each by the text of a `FieldSchema` in `schema_fields`; none is
     known before the stream has been looked at. Where a feed does not name the `key` of its records, the model that
-    mirrors it does.
+    mirrors it does; the records' own keys must have its columns then, but for lines of files, which have none.
     """
 
     name: str
@@ -392,7 +392,7 @@ def read_stream(node: Node) -> Stream:
         csv=options.csv,
         place=node.key_place("name"),
         is_open=not columns,
-        names_key=bool(options.key),
+        names_key=bool(options.key) or isinstance(origin, FilePath),
         source_table=options.source_table,
         multiline=_is_multiline(options, origin),
         encoding=options.encoding,
@@ -631,9 +631,16 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether the envelope goes with origin, format and table, and what columns say of its values with their types."""
-    if stream.envelope != "none" and not (isinstance(stream.origin, Topics | TopicPattern) and stream.format == "json"):
-        what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics of format 'json' have."
-        yield Problem("wrong-value", what, place=node.entries()["envelope"].place)
+    in_files = isinstance(stream.origin, FilePath)
+    if stream.envelope != "none" and (isinstance(stream.origin, Generated) or stream.format != "json"):
+        what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics and files of format 'json' have."
+        fix = ""
+        if in_files:
+            fix = (
+                "Read the rows of other files without an envelope, with the column that says what happened, in mode "
+                "`upsert`: `columns: {Op: string, …}` and `delete_when=\"Op = 'D'\"`."
+            )
+        yield Problem("wrong-value", what, fix=fix, place=node.entries()["envelope"].place)
     if stream.infinity != "dead_letter" and stream.envelope == "none":
         what = f"Stream '{stream.name}' says 'infinity', which is asked of change feeds."
         yield Problem("wrong-value", what, place=node.entries()["infinity"].place)

@@ -211,7 +211,9 @@ def test_a_change_feed_is_json_in_topics_and_its_times_have_units() -> None:
     found = read(NAME, columns, "topic: t", "envelope: debezium")
     assert found.envelope == "debezium" and found.columns[1].unit == "microseconds"
     assert change_fields(found)["before"] == "struct<id:bigint,at:timestamp>"
-    assert problems(NAME, COLUMNS, "path: a/*.json", "envelope: debezium") == [("wrong-value", "4:11")]
+    assert read(NAME, COLUMNS, "path: a/*.json", "envelope: debezium").names_key
+    of_files = ("path: a/*.csv", "format: csv", "envelope: dms", "source_table: a.b")
+    assert problems(NAME, COLUMNS, *of_files) == [("wrong-value", "5:11")]
     assert problems(NAME, COLUMNS, "topic: t", "format: csv", "envelope: debezium") == [("wrong-value", "5:11")]
     in_days = "columns: {id: bigint, at: {type: date, unit: milliseconds}}"
     assert problems(NAME, in_days, "topic: t", "envelope: debezium") == [("wrong-value", "2:23")]

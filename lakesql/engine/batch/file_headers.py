@@ -1,4 +1,4 @@
-"""The streams of one batch: as its CSV files have their columns."""
+"""The streams of one batch: as its CSV files have their columns, and in the order of the files of a change feed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import FileHeaders, with_headers, with_letters_headers
+from lakesql.engine.sources.file_order import with_file_order
 from lakesql.engine.sources.parsed import unpack
 from lakesql.events import Emit, Noted, now_ms
 
@@ -16,10 +17,12 @@ SHOWN = 3
 def batch_bindings(
     session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...], emit: Emit
 ) -> tuple[StreamBinding, ...]:
-    """The streams of a batch of raw records, or of dead letters that are read again, with the headers of its files.
+    """The streams of a batch of raw records, or of dead letters that are read again, with the headers of its files, and
+    with the order of those that a change feed is in.
 
     Says which of the contract's columns a header does not have, and which others it has.
     """
+    bindings = with_file_order(arrived, bindings)
     if not any(binding.has_csv_headers for binding in bindings):
         return bindings
     if any(binding.is_replayed for binding in bindings):

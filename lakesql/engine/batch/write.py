@@ -71,7 +71,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     else:
         arrived = with_nanoseconds(session, arrived, sink.bindings, sink.emit)
         sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
-        arrived, is_small = gather(arrived, sink.progress.planned)
+        arrived, is_small = gather(arrived, sink.progress.planned, any(each.file_order for each in sink.bindings))
     rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)

@@ -39,7 +39,8 @@ class StreamBinding:
     database. `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them
     deletes: the table may have rows that came after it. `headers` are those of a batch's CSV files. `files` are those
     that are read, where not all are, and `file_type` is what Spark reads them with, where it is not the contract.
-    `set_aside` are the paths of files that are left out.
+    `set_aside` are the paths of files that are left out. `file_order` are the files of a batch of a change feed, in
+    which the changes of one come before those of the next.
     """
 
     stream: Stream
@@ -57,6 +58,7 @@ class StreamBinding:
     files: tuple[str, ...] = ()
     file_type: T.StructType | None = None
     set_aside: tuple[str, ...] = ()
+    file_order: tuple[str, ...] = ()
 
     @property
     def sets_aside(self) -> bool:
@@ -80,10 +82,16 @@ class StreamBinding:
         return self.stream.envelope != "none"
 
     @property
+    def is_feed_in_files(self) -> bool:
+        """Whether the records are the lines of files, which are in the order of the changes."""
+        return self.has_changes and isinstance(self.source, Files) and not self.is_replayed
+
+    @property
     def has_json(self) -> bool:
         """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
         stream = self.stream
         is_plain = stream.format == "json" and not stream.multiline and stream.encoding == UTF_8
+        is_plain = is_plain and not self.has_changes
         return is_plain and isinstance(self.source, Files) and not self.is_replayed
 
     @property

@@ -25,6 +25,7 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.column_names import in_columns
 from lakesql.engine.sources.csv_files import with_prefixes
+from lakesql.engine.sources.file_order import place_in_files
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.plan import Repeated
 from lakesql.names import (
@@ -139,10 +140,16 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
 
     A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
     rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
+    The files of a change feed are read as one partition of a topic.
     """
     raw = F.col(RAW)
-    offset = raw["offset"] if _has_offsets(binding) else F.monotonically_increasing_id()
-    place = (raw["topic"].alias("source"), raw["partition"].cast("bigint").alias("partition"), offset.alias("offset"))
+    if binding.is_feed_in_files:
+        source, partition = F.lit(binding.stream.name), F.lit(0)
+        offset = place_in_files(raw["topic"], binding.file_order)
+    else:
+        source, partition = raw["topic"], raw["partition"]
+        offset = raw["offset"] if _has_offsets(binding) else F.monotonically_increasing_id()
+    place = (source.alias("source"), partition.cast("bigint").alias("partition"), offset.alias("offset"))
     return records.withColumn(POSITION, F.struct(*place))
 
 

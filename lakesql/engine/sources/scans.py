@@ -44,13 +44,25 @@ def uri_of(path: str) -> str:
 
 def scanned_files(rows: Any) -> Iterator[tuple[str, str]]:
     """The files that an RDD is read from, as `_metadata.file_path` has them, and as URIs."""
+    for file in _partitioned_files(rows):
+        yield str(file.toPath().toString()), str(file.urlEncodedPath())
+
+
+def _partitioned_files(rows: Any) -> Iterator[Any]:
+    """The files of an RDD, or the parts of one, as Spark's tasks read them."""
     for rdd in _with_dependencies(rows):
         if _class_of(rdd) != "FileScanRDD":
             continue
         partitions = rdd.filePartitions()
         for number in range(partitions.size()):
-            for file in partitions.apply(number).files():
-                yield str(file.toPath().toString()), str(file.urlEncodedPath())
+            yield from partitions.apply(number).files()
+
+
+def scanned_times(rows: Any) -> Iterator[tuple[str, int]]:
+    """The files that an RDD is read from, as `_metadata.file_path` has them, and when each was changed last, in
+    milliseconds since the epoch."""
+    for file in _partitioned_files(rows):
+        yield str(file.toPath().toString()), int(file.modificationTime())
 
 
 def united(rows: Any) -> list[Any]:
