@@ -377,7 +377,7 @@ class Keeper:
     def _rewrite(
         self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
     ) -> Mapping[str, int] | None:
-        bound, narrowed = self._spare(task, options, facts), options
+        bound, narrowed = self._spare(task, options, facts) | _foreign_deletes(options, facts), options
         if options.where == RECENT:
             since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
             recent = self._recent(session, task.table, load_table(session, task.table), since)
@@ -602,6 +602,21 @@ def has_changed_nothing(options: Procedure, counts: Mapping[str, int]) -> bool:
             return False
         case _:
             assert_never(options)
+
+
+def _foreign_deletes(options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
+    """How a rewrite takes in each data file that equality deletes apply to, of which other engines have written some.
+
+    The new files are newer than these, so that they apply to nothing and go: pyiceberg reads no table that has any.
+    """
+    if facts.head is None or not facts.head.count("total-equality-deletes"):
+        return {}
+    bound = {"delete-file-threshold": "1"}
+    if options.remove_dangling_deletes is None:
+        bound["remove-dangling-deletes"] = "true"
+    if options.use_starting_sequence_number is None:
+        bound["use-starting-sequence-number"] = "false"
+    return bound
 
 
 def note_rewrite(
