@@ -119,8 +119,20 @@ class InternalError(LakesqlError):
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if _PACKAGE in Path(frame.filename).parents] or frames
         raised = f"Raised in {Path(own[-1].filename).name}:{own[-1].lineno}, {own[-1].name}." if own else ""
-        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        what = f"{type(error).__name__}: {without_object(str(error))}".rstrip(": ")
         return cls.of("internal", f"{about}: {what}" if about else what, why=raised, place=place)
+
+
+def without_object(text: str) -> str:
+    """What an exception says, without Java's stack, and without the number of the object that Java was asked by."""
+    if not _ASKS_JAVA.search(text):
+        return text
+    lines = _ASKS_JAVA.sub("", text).splitlines()
+    return " ".join(line.strip(" :") for line in lines if not line.startswith("\t")).strip()
+
+
+_ASKS_JAVA = re.compile(r"An error occurred while calling (?:o\d+|z:)[\w.:$]*|:o\d+\b")
+"""What py4j says of the object behind a call, such as `o109108.select`: nobody else knows its number."""
 
 
 EXTRAS = {
@@ -156,7 +168,7 @@ def not_installed(module: str, extra: str) -> ProfileError:
 
 def first_line(error: BaseException) -> str:
     """What an exception says, in one line."""
-    text = str(error).strip()
+    text = without_object(str(error).strip())
     return text.splitlines()[0] if text else type(error).__name__
 
 

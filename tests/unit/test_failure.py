@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, StreamingQueryException
@@ -308,10 +310,13 @@ def test_an_error_of_lakesqls_own_stays_as_it_is() -> None:
         ),
         ("An error occurred while calling o7.sql", "nothing of why"),
         ("An error occurred while calling z:a.b.C.d.", "nothing of why"),
+        ("Target Object ID does not exist for this gateway :o109108", "does not exist"),
     ],
 )
 def test_no_message_is_the_number_of_an_object(text: str, said: str) -> None:
     (problem,) = explain(Py4JError(text), SELECT).problems
     assert problem.condition == "batch-failed"
     assert said in problem.what
-    assert "calling" not in problem.what
+    (defect,) = InternalError.of_defect(Py4JError(text)).problems
+    for shown in (problem.what, defect.what):
+        assert re.search(r"calling|\bo\d+|\tat", shown) is None, shown

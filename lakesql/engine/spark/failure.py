@@ -25,6 +25,7 @@ from lakesql.errors import (
     RunError,
     TransientError,
     explain_missing,
+    without_object,
 )
 
 _log = logging.getLogger(__name__)
@@ -96,7 +97,6 @@ _CONDITION = re.compile(
     r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:;? \(?line \d+,? pos \d+\)?;?)?(?:\n|$)"
 )
 _WORDLESS = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+)$", re.MULTILINE)
-_OBJECT = re.compile(r"An error occurred while calling [\w.:$]+")
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
 
 
@@ -108,8 +108,8 @@ def read_cause(error: Exception) -> tuple[str, str]:
         return found[0][1], found[0][2]
     if wordless := [*_WORDLESS.finditer(message)][-1:]:
         return wordless[0][1], "Java says no more of it"
-    first = message.strip().split("\n")[0]
-    return "", "Java has failed, and says nothing of why" if _OBJECT.match(first) else first
+    first = without_object(message.strip().split("\n")[0])
+    return "", first or "Java has failed, and says nothing of why"
 
 
 _OPENS_CATALOG = re.compile(r"^\s*at org\.apache\.iceberg\.spark\.SparkCatalog\.initialize\(", re.MULTILINE)
