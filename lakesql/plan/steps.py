@@ -134,7 +134,7 @@ def adopt_table(state: TableState, properties: Mapping[str, str]) -> Step:
 def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> Step:
     """Add columns, at the end; rows that are there have NULL in them."""
     added = ", ".join(f"{column.name} {column.type}" for column in columns)
-    text = f"add {_count(len(columns), 'column')} to {table}: {added}"
+    text = f"add {_count(len(columns), 'column')} to {table}, NULL in the rows that are there: {added}"
     return _alter(text, table, f"ADD COLUMNS ({', '.join(map(sql.column_text, columns))})")
 
 

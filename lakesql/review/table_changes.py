@@ -202,6 +202,14 @@ def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
             yield Reason("next-batch", "column-untyped", what, column_place(change, name), do)
 
 
+def _fill(change: Change) -> str:
+    """How rows that are there get the values of a column that is added."""
+    fill = f"To fill it in all rows: lakesql rebuild {change.model.name}"
+    if not change.after.writing.is_mirror:
+        return fill
+    return f"{fill}. The DEFAULT that a source gave its rows is in no event: let the connector read the table again."
+
+
 def _fix(change: Change, fix: str) -> str:
     if "lakesql rebuild" in fix:
         return fix
@@ -209,7 +217,7 @@ def _fix(change: Change, fix: str) -> str:
 
 
 def _reason(change: Change, unit: _Unit, steps: Sequence[Step], place: Place) -> Reason:
-    name, policy = change.model.name, change.model.config.on_schema_change
+    policy = change.model.config.on_schema_change
     said = "; ".join(step.text for step in steps)
     match unit:
         case _Added(column=column):
@@ -217,7 +225,7 @@ def _reason(change: Change, unit: _Unit, steps: Sequence[Step], place: Place) ->
                 what = f"Column '{column.name}' is not written: the table has none, and on_schema_change='{policy}'."
                 return Reason("next-batch", "column-added", what, place)
             what = f"Column '{column.name}' is added to the table; rows that are there have NULL in it."
-            return Reason("alter", "column-added", what, place, f"To fill it in all rows: lakesql rebuild {name}")
+            return Reason("alter", "column-added", what, place, _fill(change))
         case _Dropped(column=column):
             if not steps:
                 what = f"Column '{column.name}' stays in the table; new rows have NULL in it."

@@ -456,7 +456,10 @@ def test_creating_a_table_orders_it_in_a_second_statement() -> None:
             adopt_table(replace(STATE, ledger_models=frozenset({"purchases"})), {"a": "b"}),
             ["lake.shop.orders", "purchases", "a=b"],
         ),
-        (add_columns(ORDERS, (TableColumn("note", "string"),)), ["lake.shop.orders", "note string", "1 column"]),
+        (
+            add_columns(ORDERS, (TableColumn("note", "string"),)),
+            ["lake.shop.orders", "note string", "1 column", "NULL in the rows that are there"],
+        ),
         (drop_column(ORDERS, "note"), ["lake.shop.orders", "note"]),
         (widen_column(ORDERS, "c", "int", "bigint"), ["lake.shop.orders", "c", "int", "bigint"]),
         (change_partitions(ORDERS, (TestShape.by_day,), (TestShape.by_hour,)), ["days(", "hours("]),
