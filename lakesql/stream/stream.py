@@ -250,6 +250,9 @@ class _StreamOptions:
         "`*` stands for any characters. Several tables, or a `*`: they are taken as one. `dms` asks for it.",
         default=(),
     )
+    add_fields_prefix: str | None = option(
+        "Of envelope `debezium_flat`: the connector's `add.fields.prefix`, if it is neither `__` nor `_`.", default=None
+    )
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
     columns: tuple[Column, ...] = option(
         "The contract: name to type, or to {type, required, description}.", default=(), read=_read_columns
@@ -337,6 +340,7 @@ class Stream:
     nanoseconds: Literal["cut", "dead_letter"] = "cut"
     ignore_corrupt: Literal["refuse", "dead_letter"] = "refuse"
     infinity: Infinity = "dead_letter"
+    add_fields_prefix: str | None = None
 
     @property
     def reads_several(self) -> bool:
@@ -401,6 +405,7 @@ def read_stream(node: Node) -> Stream:
         nanoseconds=options.nanoseconds,
         ignore_corrupt=options.ignore_corrupt,
         infinity=options.infinity,
+        add_fields_prefix=options.add_fields_prefix,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))
@@ -645,6 +650,9 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
         what = f"Stream '{stream.name}' says 'infinity', which is asked of change feeds."
         yield Problem("wrong-value", what, place=node.entries()["infinity"].place)
     yield from _check_source_table(stream, node)
+    if stream.add_fields_prefix is not None and stream.envelope != "debezium_flat":
+        what = f"Stream '{stream.name}' has an 'add_fields_prefix', which only a feed of envelope 'debezium_flat' has."
+        yield Problem("wrong-value", what, place=node.entries()["add_fields_prefix"].place)
     columns, is_feed = node.get("columns") or node, stream.envelope != "none"
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)

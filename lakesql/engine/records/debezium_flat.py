@@ -10,28 +10,51 @@ from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION, by
 from lakesql.engine.records.parse import from_json
 from lakesql.names import CORRUPT
 
-_FLAT = {
-    **{each.name: (f"__source_{each.name}", f"__{each.name}") for each in SOURCE.fields},
-    "total_order": ("__transaction_total_order", "__total_order"),
+_ADDED = {
+    "op": ("op",),
+    **{each.name: (f"source_{each.name}", each.name) for each in SOURCE.fields},
+    "total_order": ("transaction_total_order", "total_order"),
 }
-"""The names that a flat record may have for what happened: the connector's `add.fields`, with its prefix `__`."""
+"""What the connector's `add.fields` may call what happened, behind its prefix."""
+
+_DELETED = "__deleted"
+"""Whether a record is a delete: this name has no other prefix."""
+
+FIRST_PREFIX, SECOND_PREFIX = "__", "_"
+"""Before the names of `add.fields`, unless the stream says another: the usual one, and one that many say instead."""
+
+OPS = ("c", "u", "r", "d", "t")
+"""What an `op` is. A record whose field `_op` is none of them has nothing that begins with the second prefix."""
 
 
-def flat_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
+def flat_event(row: T.StructType, prefix: str | None) -> tuple[list[dict[str, Column]], Column]:
     """A flat record as an event of Debezium's, and before it what is to be read first.
 
-    One without a value is a delete, whose row is the record's key. One that says nothing of what happened was inserted
-    or updated. Where a schema stands beside it, `kinds` is that.
+    `prefix` stands before the names of what happened, None where the stream does not say which. A record without a
+    value is a delete, whose row is the record's key. One that says nothing of what happened was inserted or updated.
+    Where a schema stands beside it, `kinds` is that.
     """
-    names = ["__op", "__deleted", *(alias for aliases in _FLAT.values() for alias in aliases)]
-    texts = [T.StructField(name, T.StringType()) for name in (*names, CORRUPT)]
+    own = {name.lower() for name in row.names}
+    prefixes = [FIRST_PREFIX, SECOND_PREFIX] if prefix is None else [prefix]
+    names = [_DELETED, *(begin + word for words in _ADDED.values() for word in words for begin in prefixes), CORRUPT]
+    texts = [T.StructField(name, T.StringType()) for name in dict.fromkeys(names) if name.lower() not in own]
     found = F.col(READ)
-    is_deleted = F.col("value").isNull() | F.coalesce(found["__deleted"] == "true", F.lit(False))
-    op = F.when(is_deleted, "d").otherwise(F.coalesce(found["__op"], F.lit("u")))
+
+    def said(name: str) -> Column:
+        """What the record says under one of the names; a column that the contract has is the row's own."""
+        first, *others = prefixes
+        values = [found[first + word] for word in _ADDED[name]]
+        for second in others:
+            is_used = found[f"{second}op"].isin(*OPS) if f"{second}op" not in own else F.lit(False)
+            values += [F.when(is_used, found[second + word]) for word in _ADDED[name] if second + word not in own]
+        return F.coalesce(*values)
+
+    is_deleted = F.col("value").isNull() | F.coalesce(found[_DELETED] == "true", F.lit(False))
+    op = F.when(is_deleted, "d").otherwise(F.coalesce(said("op"), F.lit("u")))
     values = F.when(F.col("value").isNotNull(), F.struct(*(found[each.name].alias(each.name) for each in row.fields)))
 
     def other(name: str, wanted: T.DataType) -> Column:
-        return F.coalesce(*(found[alias].try_cast(wanted) for alias in _FLAT[name])).alias(name)
+        return said(name).try_cast(wanted).alias(name)
 
     transaction = F.struct(F.lit(None).cast("string").alias("id"), other("total_order", T.LongType()))
     event = F.struct(

@@ -137,6 +137,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         encoding=UTF_8 if is_wide(stream.encoding) else stream.encoding,
         invalid_text=stream.invalid_text,
         is_replayed=binding.is_replayed,
+        add_fields_prefix=stream.add_fields_prefix,
     )
 
 
