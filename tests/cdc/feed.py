@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -62,16 +63,20 @@ def feeding(
         connect.stop()
 
 
-def wait_for(feed: Feed[Database], topic: str, text: str) -> None:
-    """Wait until a record with this text in its value is in the topic, which has one partition."""
+def wait_for(feed: Feed[Database], topic: str, text: str) -> list[dict[str, Any]]:
+    """The events up to the first with this text in its value, in a topic that has one partition."""
     consumer = Consumer({"bootstrap.servers": feed.broker.servers, "group.id": "wait", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    deadline = time.monotonic() + ARRIVES_WITHIN_S
+    deadline, events = time.monotonic() + ARRIVES_WITHIN_S, list[dict[str, Any]]()
     try:
         while time.monotonic() < deadline:
             for message in consumer.consume(1_000, timeout=1):
-                if message.error() is None and text.encode() in (message.value() or b""):
-                    return
+                value = message.value()
+                if message.error() is not None or value is None:
+                    continue
+                events.append(json.loads(value))
+                if text.encode() in value:
+                    return events
     finally:
         consumer.close()
     raise AssertionError(f"{text} is not in {topic} after {ARRIVES_WITHIN_S} s")

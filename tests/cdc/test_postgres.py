@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -60,16 +61,9 @@ def postgres() -> Iterator[Postgres]:
         yield postgres
 
 
-@pytest.fixture
-def feed(
-    postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Feed[Postgres]]:
-    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`.
-
-    A test's parameter, if it has one, are more settings of the connector.
-    """
-    name = request.function.__name__
-    connector = {
+def connector_to(postgres: Postgres, name: str, more: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a connector, with a slot and a publication of this name."""
+    return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "database.hostname": LOOPBACK,
         "database.port": str(postgres.port),
@@ -82,8 +76,20 @@ def feed(
         "publication.autocreate.mode": "filtered",
         "table.include.list": "public.items,public.notes,public.people,public.pgbench_accounts",
         "decimal.handling.mode": "string",
-        **getattr(request, "param", {}),
+        **more,
     }
+
+
+@pytest.fixture
+def feed(
+    postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Feed[Postgres]]:
+    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`.
+
+    A test's parameter, if it has one, are more settings of the connector.
+    """
+    name = re.sub(r"\W+", "_", request.node.name).rstrip("_")
+    connector = connector_to(postgres, name, getattr(request, "param", {}))
     with feeding(name, postgres, broker, tmp_path, "debezium-postgres", connector) as feed:
         yield feed
     with postgres.connect() as connection:
@@ -342,3 +348,109 @@ def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed[Postgres], proje
     found = sorted((row["aid"], row["bid"], row["abalance"]) for row in rows)
     assert found == feed.database.rows("SELECT aid, bid, abalance FROM pgbench_accounts ORDER BY aid")
     assert len(found) == 100_000
+
+
+# --- positions in the log
+
+ACCOUNTS = (
+    "DROP TABLE IF EXISTS accounts, debezium_signal",
+    "CREATE TABLE accounts (id int PRIMARY KEY, v text)",
+    "INSERT INTO accounts SELECT n, 'first' FROM generate_series(1, 5) n",
+    "CREATE TABLE debezium_signal (id text PRIMARY KEY, type text NOT NULL, data text)",
+)
+OF_ACCOUNTS = {"table.include.list": "public.accounts,public.debezium_signal"}
+ALWAYS = {**OF_ACCOUNTS, "snapshot.mode": "always"}
+BY_SIGNAL = {**OF_ACCOUNTS, "snapshot.mode": "no_data", "signal.data.collection": "public.debezium_signal"}
+
+
+@pytest.fixture
+def accounts(feed: Feed[Postgres], project: Project) -> str:
+    """The topic of a table that model `m` mirrors by the positions of its changes."""
+    feed.database.execute(*ACCOUNTS)
+    topic = f"{feed.name}.public.accounts"
+    feed.broker.create_topic(topic)
+    columns = {"id": {"type": "int", "required": True}, "v": "string"}
+    project.stream("s", columns, connection="broker", topic=topic, envelope="debezium", key=["id"])
+    project.model(
+        "m", "SELECT id, v, _change.position AS at FROM {s}", mode="cdc", keys="id", sequence_by="_change.position"
+    )
+    return topic
+
+
+def check_accounts(feed: Feed[Postgres], project: Project, last: int) -> None:
+    """Insert a row, wait for it, and compare."""
+    feed.database.execute(f"INSERT INTO accounts VALUES ({last}, 'last')")
+    rows = run_until(project, "m", lambda rows: any(row["id"] == last for row in rows))
+    assert {row["id"]: row["v"] for row in rows} == dict(feed.database.rows("SELECT id, v FROM accounts"))
+    assert not project.has("m__dead_letter") or project.reasons("m") == {}
+
+
+@pytest.mark.parametrize("feed", [ALWAYS], indirect=True, ids=[""])
+@pytest.mark.parametrize("cuts", [False, True], ids=["at once", "in two runs"])
+def test_an_open_transaction_is_newer_than_a_snapshot(
+    feed: Feed[Postgres], project: Project, accounts: str, cuts: bool
+) -> None:
+    """The log has them before the place at which the snapshot was taken, which did not see them."""
+    feed.connect.start()
+    wait_for(feed, accounts, '"id":5')
+    feed.connect.stop()
+    with feed.database.connect() as open_:
+        open_.autocommit = False
+        open_.execute("UPDATE accounts SET v = 'late' WHERE id = 1")
+        open_.execute("DELETE FROM accounts WHERE id = 2")
+        feed.database.execute("INSERT INTO accounts VALUES (6, 'sixth')")
+        feed.connect.start()
+        wait_for(feed, accounts, '"sixth"')
+        if cuts:
+            run_until(project, "m", lambda rows: any(row["id"] == 6 for row in rows))
+        open_.commit()
+    events = wait_for(feed, accounts, '"late"')
+    (late,) = [event for event in events if event["op"] == "u"]
+    newest = [event for event in events if event["op"] == "r" and event["after"]["id"] == 1][-1]
+    assert late["source"]["lsn"] < newest["source"]["lsn"], "it is not the situation that is meant"
+    check_accounts(feed, project, 7)
+
+
+@pytest.mark.parametrize("feed", [BY_SIGNAL], indirect=True, ids=[""])
+@pytest.mark.parametrize("cuts", [False, True], ids=["at once", "in two runs"])
+def test_an_incremental_snapshot_is_older(feed: Feed[Postgres], project: Project, accounts: str, cuts: bool) -> None:
+    """They have no place in the log."""
+    feed.connect.start()
+    slot = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{feed.name}' AND active"
+    deadline = time.monotonic() + ARRIVES_WITHIN_S
+    while not feed.database.rows(slot):
+        assert time.monotonic() < deadline, "the connector does not begin"
+        time.sleep(0.5)
+    feed.database.execute("UPDATE accounts SET v = 'second' WHERE id = 1")
+    wait_for(feed, accounts, '"second"')
+    what = '{"data-collections": ["public.accounts"], "type": "incremental"}'
+    feed.database.execute(f"INSERT INTO debezium_signal VALUES ('one', 'execute-snapshot', '{what}')")
+    events = wait_for(feed, accounts, '"id":5')
+    assert {event["source"]["lsn"] for event in events if event["op"] == "r"} == {None}, "it is not what is meant"
+    if cuts:
+        run_until(project, "m", lambda rows: len(rows) == 5)
+    feed.database.execute("UPDATE accounts SET v = 'third' WHERE id = 2", "DELETE FROM accounts WHERE id = 3")
+    check_accounts(feed, project, 6)
+
+
+@pytest.mark.parametrize("feed", [OF_ACCOUNTS], indirect=True, ids=[""])
+def test_a_restored_server_stops_the_mirror(
+    feed: Feed[Postgres], broker: Broker, project: Project, accounts: str, tmp_path: Path
+) -> None:
+    for number in range(30):
+        feed.database.rows(f"SELECT pg_switch_wal(), txid_current(), {number}")  # 16 MB of the log each
+    feed.connect.start()
+    wait_for(feed, accounts, '"id":5')
+    check_accounts(feed, project, 6)
+    feed.connect.stop()
+    with running(Postgres(wal_level="logical")) as restored:
+        restored.execute(*ACCOUNTS)
+        connector = connector_to(restored, feed.name, OF_ACCOUNTS)
+        directory = tmp_path / "restored"
+        with feeding(feed.name, restored, broker, directory, "debezium-postgres", connector) as second:
+            second.connect.start()
+            restored.execute("UPDATE accounts SET v = 'restored' WHERE id = 1")
+            wait_for(second, accounts, '"restored"')
+            rows = project.rows_without_spark("m")
+            assert project.run("m").conditions("m") == ["log-restarted"]
+            assert project.rows_without_spark("m") == rows

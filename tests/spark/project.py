@@ -33,7 +33,7 @@ from lakesql.run.rebuild import RebuildFrom, rebuild_queries
 E = TypeVar("E")
 Row = dict[str, Any]
 T0_MS = 1_772_400_000_000
-HANGS_AFTER_S = 240
+HANGS_AFTER_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
