@@ -13,19 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T
 
-from lakesql.engine.records.changes import parse_changes, with_change_detail
-from lakesql.engine.records.parse import Contract, ContractColumn, parse_records, with_detail
-from lakesql.stream.stream import Envelope
 from tests.spark.project import Fields, Project, Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-RAW = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "headers array<struct<key:string,value:binary>>"
-)
 COLUMNS = {"id": "bigint", "name": "string", "n": "decimal(12,3)", "s": "struct<a:int,b:string>", "big": "string"}
 Names = Mapping[str, str]
 """What a feed calls each column."""
@@ -106,7 +98,7 @@ def as_dms(names: Names) -> list[Fields]:
     ]
 
 
-def write_files(project: Project, which: str, names: Names) -> None:
+def write_files(project: Project, spark: SparkSession, which: str, names: Names, kinds: Names) -> None:
     lines = "".join(json.dumps(renamed(row, names)) + "\n" for row in ROWS)
     project.write(f"files/{which}_json/1.json", lines)
     text = io.StringIO()
@@ -130,51 +122,32 @@ PLAIN: Names = {name: name for name in COLUMNS}
 CHANGE = "_change.op AS op, _change.before.name AS was, to_json(_change.before) AS before"
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "json": {},
-    "bare": {"envelope": "debezium", "key": ["id"]},
-    "wrapped": {"envelope": "debezium", "key": ["id"]},
-    "flat": {"envelope": "debezium_flat", "key": ["id"]},
-    "dms": {"envelope": "dms", "source_table": "public.foo", "key": ["id"]},
-}
-"""The topics, and what is said of each."""
-
-
-def records(names: Names) -> dict[str, list[Fields]]:
-    """The records of each topic."""
-    return {
-        "json": as_json(names),
-        "bare": as_debezium(names, lambda event: event),
-        "wrapped": as_debezium(names, lambda event: {"schema": schema(names), "payload": event}),
-        "flat": as_flat(names),
-        "dms": as_dms(names),
-    }
-
-
-def streams(
-    project: Project,
-    which: str,
-    recorded: Mapping[str, list[Fields]],
-    names: Names,
-    declared: Names,
-    files: bool = True,
-) -> list[str]:
+def streams(project: Project, spark: SparkSession, which: str, names: Names, declared: Names) -> dict[str, str]:
     """The streams of one way to name fields, recorded and declared, each with what the models read of it."""
-    for name, options in OPTIONS.items():
+    key = {"key": ["id"]}
+    for name, values, options in (
+        ("json", as_json(names), {}),
+        ("bare", as_debezium(names, lambda event: event), {"envelope": "debezium", **key}),
+        (
+            "wrapped",
+            as_debezium(names, lambda event: {"schema": schema(names), "payload": event}),
+            {"envelope": "debezium", **key},
+        ),
+        ("flat", as_flat(names), {"envelope": "debezium_flat", **key}),
+        ("dms", as_dms(names), {"envelope": "dms", "source_table": "public.foo", **key}),
+    ):
         project.stream(f"{which}_{name}", contract(declared), **options)
-        project.record(f"{which}_{name}", recorded[name])
-    write_files(project, which, names)
-    of_files = {"json": tuple(COLUMNS), "csv": ("id", "name", "n"), "parquet": ("id", "name", "big")}
-    if not files:
-        del of_files["json"]
-    for kind, of in of_files.items():
+        project.record(f"{which}_{name}", values)
+    write_files(project, spark, which, names, declared)
+    files = {"json": tuple(COLUMNS), "csv": ("id", "name", "n"), "parquet": ("id", "name", "big")}
+    for kind, of in files.items():
         options = {"csv": {"header": True}} if kind == "csv" else {}
         path = f"files/{which}_{kind}/*.{kind}"
         project.stream(f"{which}_{kind}_files", contract(declared, of), path=path, format=kind, **options)
     keyed = {"mode": "cdc", "keys": ["id"]}
     models: dict[str, tuple[str, dict[str, Any]]] = {
         "json": ("SELECT * FROM {x}", {"mode": "append"}),
-        **{f"{kind}_files": ("SELECT * FROM {x}", {"mode": "append"}) for kind in of_files},
+        **{f"{kind}_files": ("SELECT * FROM {x}", {"mode": "append"}) for kind in files},
         **dict.fromkeys(("bare", "wrapped", "flat", "dms"), ("SELECT * FROM {x}", keyed)),
         "placed": (
             "SELECT id, name AS title, big, _change.position AS place FROM {bare}",
@@ -185,7 +158,7 @@ def streams(
     for name, (select, config) in models.items():
         read = select.replace("{x}", f"{{{which}_{name}}}").replace("{bare}", f"{{{which}_bare}}")
         project.model(f"{which}_{name}", read, **config)
-    return [*models]
+    return dict.fromkeys(models, "")
 
 
 def compare(project: Project, others: list[str]) -> None:
@@ -196,61 +169,12 @@ def compare(project: Project, others: list[str]) -> None:
         assert project.reasons(f"other_{name}") == project.reasons(f"plain_{name}") == {}, name
 
 
-def test_a_column_is_read_from_the_field_that_it_names(project: Project, request: pytest.FixtureRequest) -> None:
+def test_a_column_is_read_from_the_field_that_it_names(
+    project: Project, spark: SparkSession, request: pytest.FixtureRequest
+) -> None:
     names = other_words(random.Random(request.config.getoption("--seed")))
-    streams(project, "plain", records(PLAIN), PLAIN, PLAIN)
-    models = streams(project, "other", records(names), names, names)
-    project.run(hangs_after_s=1800).check()
-    compare(project, models)
-
-
-def test_a_field_is_found_in_any_capitals(project: Project, request: pytest.FixtureRequest) -> None:
-    chance = random.Random(request.config.getoption("--seed"))
-    names = {column: column.upper() if len(column) == 1 else any_capitals(column, chance) for column in COLUMNS}
-    plain, others = records(PLAIN), records(names)
-    mixed = {
-        name: [chance.choice(pair) for pair in zip(values, others[name], strict=True)] for name, values in plain.items()
-    }
-    streams(project, "plain", plain, PLAIN, PLAIN)
-    models = streams(project, "other", mixed, names, PLAIN, files=False)
-    project.run(hangs_after_s=1800).check()
-    compare(project, [model for model in models if model != "json_files"])
-
-
-@pytest.mark.parametrize("envelope", ["none", "debezium"])
-def test_fields_that_differ_in_capitals_alone_are_said(spark: SparkSession, envelope: Envelope) -> None:
-    contract = Contract((ContractColumn("id", T.LongType(), True),), key=("id",), envelope=envelope)
-    rows = ['{"ID":1,"Id":2}', '{"ID":1,"id":2}', '{"ID":3,"ID":4}']
-    values = rows if envelope == "none" else [f'{{"op":"c","after":{row},"before":null}}' for row in rows]
-    raw = spark.createDataFrame([(None, value.encode(), "t", 0, 0, None, None) for value in values], RAW).coalesce(1)
-    if envelope == "none":
-        found = parse_records(raw, contract, frozenset())
-        said = with_detail(found.where("_lakesql_rejected IS NOT NULL").select("_lakesql_rejected.*"), contract)
-    else:
-        found = parse_changes(raw, contract, frozenset(), frozenset())
-        said = with_change_detail(found.where("_lakesql_rejected IS NOT NULL").select("_lakesql_rejected.*"), contract)
-    assert [row.id for row in found.collect() if row["_lakesql_rejected"] is None] == [2, 4]
-    letters = [(row.value.decode(), row.reason, row.detail) for row in said.collect()]
-    assert letters == [(values[0], "unparsable", "id: the record has ID and Id")]
-
-
-def test_one_column_in_other_capitals_is_found_in_an_event(spark: SparkSession) -> None:
-    columns = (
-        ContractColumn("id", T.LongType()),
-        ContractColumn("v", T.StringType()),
-        ContractColumn("name", T.StringType()),
-    )
-    contract = Contract(columns, key=("id",), envelope="debezium")
-    rows = ['{"id":1,"V":1.10,"NAME":"x"}', '{"id":2,"V":null}', '{"id":3,"v":"y","name":null}', '{"id":4}']
-    source = '{"connector":"oracle","name":"s","scn":"5"}'
-    values = [f'{{"op":"c","after":{row},"before":null,"source":{source},"v":{{"V":1}}}}' for row in rows]
-    raw = spark.createDataFrame([(None, value.encode(), "t", 0, 0, None, None) for value in values], RAW).coalesce(1)
-    found = parse_changes(raw, contract, frozenset(), frozenset({"op"}), keep_raw=True)
-    read = [(row.id, row.v, row.name, row["_lakesql_raw"].value.decode()) for row in found.collect()]
-    wanted = [(1, "1.10", "x"), (2, None, None), (3, "y", None), (4, None, None)]
-    assert read == [(*row, value) for row, value in zip(wanted, values, strict=True)]
-
-
-def any_capitals(word: str, chance: random.Random) -> str:
-    """The word in other capitals."""
-    return "".join(chance.choice((letter.upper(), letter)) for letter in word[:-1]) + word[-1].upper()
+    streams(project, spark, "plain", PLAIN, PLAIN)
+    models = streams(project, spark, "other", names, names)
+    ran = project.run()
+    ran.check()
+    compare(project, [*models])

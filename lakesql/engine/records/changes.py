@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.capitals import ARRIVED, SPELLED
 from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_null_for_infinite, is_unavailable, misfits
 from lakesql.engine.records.debezium import HEAD, kind_text
 from lakesql.engine.records.event import (
@@ -25,7 +24,6 @@ from lakesql.engine.records.event import (
     change_field,
     is_document,
     is_ignored,
-    named_as_declared,
     op_of,
     read_event,
     row_names,
@@ -82,7 +80,6 @@ def parse_changes(
         raw = raw.withColumn(_KEY_NAMES, _key_names(contract))
     if can_be_plain(contract, has_before):
         raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(PLAIN)["is_plain"]
-    raw = with_stages(raw, named_as_declared(contract, None if is_not_plain is None else F.col(PLAIN)["is_other"]))
     *stages, last = _read(contract, has_before)
     stages.append({**last, _IS_MOVED: is_half(contract, F.col(EVENT))})
     reason = _first(fault.reason for fault in _faults(contract, F.col(_IS_MOVED)))
@@ -99,8 +96,8 @@ def parse_changes(
         *(found.value(column.name).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
-        *([raw_struct(ARRIVED)] if keep_raw else []),
-        rejected_struct(F.col(_REASON), ARRIVED),
+        *([raw_struct()] if keep_raw else []),
+        rejected_struct(F.col(_REASON)),
         is_ignored(contract).alias(IGNORED),
         *([_source_table(found.head).alias(SOURCE_TABLE)] if contract.has_one_table else []),
         *([found.unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
@@ -175,10 +172,8 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     """
     stages = [*([{_KEY_NAMES: _key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
     faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
-    named = with_stages(rejected, named_as_declared(contract))
-    found = with_stages(named, [*stages, {"detail": unless_of_registry(_first(faults))}])
-    arrived = found.withColumn("value", F.col(ARRIVED))
-    return arrived.drop(SPELLED, ARRIVED, *(name for stage in stages for name in stage))
+    found = with_stages(rejected, [*stages, {"detail": unless_of_registry(_first(faults))}])
+    return found.drop(*(name for stage in stages for name in stage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +193,6 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         return _Fault(F.when(holds, F.lit(reason)), F.when(holds, said))
 
     is_record = ~is_ignored(contract)
-    clash = F.col(SPELLED)["clash"]
-    yield fault(clash.isNotNull(), UNPARSABLE, clash)
     if contract.envelope == "debezium":
         yield fault(is_record & is_document(), UNPARSABLE, _DOCUMENT)
     no_event = is_record & (F.col(EVENT).isNull() | op.isNull())

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.log_positions import READ_BY_SNAPSHOT
-from lakesql.engine.records.capitals import key_as_declared, may_be_spelled_otherwise, respelled, schema_as_declared
 from lakesql.engine.records.change_values import (
     has_nested,
     read_values,
@@ -59,14 +58,11 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     key = F.col("key").cast("string")
     key_schema = F.get_json_object(key, "$.schema.fields")
     key = F.when(key_schema.isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
-    is_asked = (op_of() == "d") & F.col(EVENT)["before"].isNull()
-    names = [column.name for column in contract.columns]
-    key = F.when(is_asked, key_as_declared(key, names))
     before = F.col(EVENT)["before"]
     key_row = row_as_written(from_json(key, texts), key, key, contract)
     row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(op_of() == "d", F.coalesce(before, key_row))
     first, event = _event(texts, contract)
-    key_kinds = by_name(F.from_json(schema_as_declared(key_schema, names), T.ArrayType(KINDS.valueType)))
+    key_kinds = by_name(F.from_json(key_schema, T.ArrayType(KINDS.valueType)))
     is_by_key = (op_of() == "d") & before.isNull()
     said = {ROW_KINDS: F.coalesce(F.when(is_by_key, key_kinds), F.col(EVENT)["kinds"])}
     of_tables = [{EVENT: _event_of_tables(contract)}] if contract.source_table else []
@@ -79,18 +75,6 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     kinds = F.col(ROW_KINDS)
     values = [read_values(name, F.col(shape), sent, kinds, contract) for name, (shape, sent) in rows.items()]
     return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
-
-
-def named_as_declared(contract: Contract, is_seen: Column | None = None) -> list[dict[str, Column]]:
-    """The columns that are added, in stages, so that the rows in `value` have the contract's names.
-
-    `is_seen`: whether another name was seen in a record, which was read already; NULL where it was not.
-    """
-    names = [column.name for column in contract.columns]
-    is_asked = may_be_spelled_otherwise(F.col("value").cast("string"), names, names, contract.envelope)
-    if is_seen is not None:
-        is_asked = F.coalesce(is_seen, is_asked)
-    return respelled(is_asked, names, contract.envelope)
 
 
 def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column]], Column]:

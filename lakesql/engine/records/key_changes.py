@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.debezium import Head
-from lakesql.engine.records.event import BEFORE, named_as_declared, op_of, read_event
+from lakesql.engine.records.event import BEFORE, op_of, read_event
 from lakesql.engine.records.parse import Contract, with_stages
 from lakesql.names import MOVE, RAW, ROW
 
@@ -67,7 +67,7 @@ def with_moves(changes: DataFrame, contract: Contract) -> DataFrame:
         return changes
     raw = (F.col(RAW)[name].alias(name) for name in ("key", "value"))
     packed = changes.select(F.struct("*").alias(_CHANGE), *raw)
-    read = with_stages(packed, [*named_as_declared(contract), *read_event(contract, False)])
+    read = with_stages(packed, read_event(contract, False))
     others = (F.col(_CHANGE)[name].alias(name) for name in changes.columns if name != MOVE)
     return read.select(*others, move(contract).alias(MOVE))
 

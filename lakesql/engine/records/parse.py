@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.avro_value import avro_row
-from lakesql.engine.records.capitals import ARRIVED, SPELLED, may_be_spelled_otherwise, respelled
 from lakesql.engine.records.csv_text import (
     CsvHeader,
     has_line_break,
@@ -135,7 +134,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
         unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(NO_VALUE))
         reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
-    read = _as_arrived(with_each(_with_row(raw, contract), {_REASON: reason}), contract)
+    read = _as_arrived(with_each(raw, {**_read(contract), _REASON: reason}), contract)
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
         *(landed(column).alias(column.name) for column in contract.columns),
@@ -161,18 +160,14 @@ def record_struct(keep: frozenset[str]) -> Column:
     return F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(RECORD)
 
 
-def raw_struct(value: str = "value") -> Column:
-    """`_lakesql_raw`; `value` is the column that has the value as it has arrived."""
-    return F.struct(*_raw_fields(value)).alias(RAW)
+def raw_struct() -> Column:
+    """`_lakesql_raw`."""
+    return F.struct(*(F.col(name) for name in RAW_FIELDS)).alias(RAW)
 
 
-def rejected_struct(reason: Column, value: str = "value") -> Column:
-    """`_lakesql_rejected`, NULL where `reason` is; `value` is the column that has the value as it has arrived."""
-    return F.when(reason.isNotNull(), F.struct(reason.alias("reason"), *_raw_fields(value))).alias(REJECTED)
-
-
-def _raw_fields(value: str) -> list[Column]:
-    return [F.col(value if name == "value" else name).alias(name) for name in RAW_FIELDS]
+def rejected_struct(reason: Column) -> Column:
+    """`_lakesql_rejected`, NULL where `reason` is."""
+    return F.when(reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS)).alias(REJECTED)
 
 
 def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
@@ -182,10 +177,9 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
         details = F.when(fault.holds, fault.detail()).otherwise(details)
     if contract.format == "json":
         details = unless_of_registry(details)
-    read = _with_row(_in_utf8(rejected, contract), contract)
-    if contract.format == "json":
-        read = with_each(read, {ROW: _row(contract)})  # of a bad one the array around it was not read
-    return _as_arrived(read.withColumn("detail", details), contract).drop(*_READ)
+    read = {**_read(contract), ROW: _row(contract)}
+    found = with_each(_in_utf8(rejected, contract), read).withColumn("detail", details).drop(*read)
+    return _as_arrived(found, contract)
 
 
 def unless_of_registry(detail: Column) -> Column:
@@ -210,18 +204,15 @@ def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
 
 def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
     """The records with the bytes that have arrived."""
-    if contract.encoding != UTF_8:
-        return records.withColumn("value", F.col(_BYTES)).drop(_BYTES)
-    return records.withColumn("value", F.col(ARRIVED)) if contract.format == "json" else records
+    if contract.encoding == UTF_8:
+        return records
+    return records.withColumn("value", F.col(_BYTES)).drop(_BYTES)
 
 
 _REASON = "_lakesql_reason"
 _ELEMENTS = "_lakesql_elements"
 _TEXTS = "_lakesql_texts"
 _WRITTEN = "_lakesql_written"
-_READ = (SPELLED, ARRIVED, _ELEMENTS, _WRITTEN, ROW, _TEXTS)
-"""The columns that reading adds to a raw record, as far as its contract needs them."""
-
 Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
 
@@ -247,11 +238,15 @@ def with_stages(frame: DataFrame, stages: Iterable[Mapping[str, Column]], where:
 def _with_tombstones(raw: DataFrame, contract: Contract) -> DataFrame:
     """Raw records with the key of each that has no value, read and judged as a value of its columns would be."""
     key = _key_contract(contract)
-    keyed = {_VALUE: F.col("value"), "value": F.when(F.col("value").isNull(), F.encode(_key_text(key), "UTF-8"))}
+    read = {
+        _VALUE: F.col("value"),
+        "value": F.when(F.col("value").isNull(), F.encode(_key_text(key), "UTF-8")),
+        **_read(key),
+    }
     fields = F.struct(*(landed(column).alias(column.name) for column in key.columns))
     is_read = F.col("value").isNotNull() & _reason(key).isNull()
-    found = with_each(_with_row(with_each(raw, keyed), key), {TOMBSTONE_KEY: F.when(is_read, fields)})
-    return found.withColumn("value", F.col(_VALUE)).drop(_VALUE, *_READ)
+    found = with_each(raw, {**read, TOMBSTONE_KEY: F.when(is_read, fields)})
+    return found.withColumn("value", F.col(_VALUE)).drop(_VALUE, *_read(key))
 
 
 _VALUE = "_lakesql_value"
@@ -281,20 +276,6 @@ def _key_text(key: Contract) -> Column:
     bare = F.concat(F.lit(f"{{{json.dumps(column.name)}:"), text, F.lit("}"))
     quoted = F.to_json(F.struct(text.alias(column.name)))
     return F.when(text.rlike(r"^\s*\{"), text).when(text.rlike(literal), bare).otherwise(quoted)
-
-
-def _with_row(raw: DataFrame, contract: Contract) -> DataFrame:
-    """Raw records with `_lakesql_row`, and how it came about; `value` has the names of the contract."""
-    if contract.format == "json":
-        raw = with_stages(raw, _named_as_declared(contract))
-    return with_each(raw, _read(contract))
-
-
-def _named_as_declared(contract: Contract) -> list[dict[str, Column]]:
-    """The columns that are added, in stages, so that `value` has the contract's names."""
-    names = [column.name for column in contract.columns]
-    required = [column.name for column in contract.columns if column.required]
-    return respelled(may_be_spelled_otherwise(_text(), names, required, "none"), names, "none")
 
 
 @cache
@@ -443,9 +424,6 @@ def _first_reason(faults: Iterable[_Fault]) -> Column:
 @cache
 def _faults(contract: Contract) -> tuple[_Fault, ...]:
     faults = [_Fault(F.col("value").isNull(), NO_VALUE, lambda: F.lit(_say_tombstone(contract)))]
-    if contract.format == "json":
-        clash = F.col(SPELLED)["clash"]
-        faults.append(_Fault(clash.isNotNull(), UNPARSABLE, lambda: clash))
     if contract.format in ("json", "csv") or (contract.format == "string" and contract.invalid_text == "dead_letter"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":

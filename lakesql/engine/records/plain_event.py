@@ -14,7 +14,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.capitals import is_spelled_otherwise
 from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
 from lakesql.engine.records.debezium import HEAD_TEXTS, typed_head
 from lakesql.engine.records.event import change_field
@@ -24,9 +23,8 @@ from lakesql.engine.records.source_tables import is_of
 from lakesql.names import CHANGE, CORRUPT
 
 PLAIN = "_lakesql_plain"
-"""A struct of `values`, the row after the change, of what the event has besides its rows, of `is_plain`: whether that
-is what is in the record, and nothing of it is wrong, and of `is_other`: whether names in it may have other capitals;
-NULL where a schema stands beside it."""
+"""A struct of `values`, the row after the change, of what the event has besides its rows, and of `is_plain`: whether
+that is what is in the record, and nothing of it is wrong."""
 
 _READ = "_lakesql_plain_read"
 
@@ -55,16 +53,13 @@ def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> Data
     read = F.when(is_bare, from_json(F.col("value").cast("string"), T.StructType(fields)))
     after = F.col(_READ)["after"]
     values = {it.name: _value(after[it.name], it) for it in contract.columns}
-    nulls = {it.name: after[it.name].isNull() for it in contract.columns}
-    is_other = F.when(is_bare, is_spelled_otherwise(F.col("value").cast("string"), nulls))
-    is_plain = _is_plain(contract, values) & is_key_right & ~is_other
+    is_plain = _is_plain(contract, values) & is_key_right
     # What is in no CASE is worked out once, however often it is named. The last field keeps Spark from merging this
     # projection with those over it, in which each value is named several times.
     plain = F.struct(
         F.struct(*(value.alias(name) for name, value in values.items())).alias("values"),
         *(value.alias(name) for name, value in typed_head(F.col(_READ)).items()),
-        F.coalesce(is_plain, F.lit(False)).alias("is_plain"),
-        is_other.alias("is_other"),
+        is_plain.alias("is_plain"),
         F.spark_partition_id().alias("once"),
     )
     return raw.withColumn(_READ, read).withColumn(PLAIN, plain)
