@@ -13,9 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
+from lakesql.engine.records.changes import parse_changes, with_change_detail
+from lakesql.engine.records.parse import Contract, ContractColumn, parse_records, with_detail
+from lakesql.stream.stream import Envelope
 from tests.spark.project import Fields, Project, Row
 
+RAW = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key:string,value:binary>>"
+)
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 COLUMNS = {"id": "bigint", "name": "string", "n": "decimal(12,3)", "s": "struct<a:int,b:string>", "big": "string"}
@@ -178,3 +186,23 @@ def test_a_column_is_read_from_the_field_that_it_names(
     ran = project.run()
     ran.check()
     compare(project, [*models])
+
+
+@pytest.mark.parametrize("envelope", ["none", "debezium"])
+def test_a_dead_letter_says_how_a_record_spells_the_field_that_it_lacks(
+    spark: SparkSession, envelope: Envelope
+) -> None:
+    contract = Contract((ContractColumn("id", T.LongType(), True),), key=("id",), envelope=envelope)
+    rows = ['{"ID":1}', '{"id":null}', '{"id":null,"Id":2}', '{"idx":3}', '{"id":4}']
+    values = rows if envelope == "none" else [f'{{"op":"c","after":{row},"before":null}}' for row in rows]
+    raw = spark.createDataFrame([(None, value.encode(), "t", 0, 0, None, None) for value in values], RAW).coalesce(1)
+    if envelope == "none":
+        found = parse_records(raw, contract, frozenset())
+    else:
+        found = parse_changes(raw, contract, frozenset(), frozenset())
+    rejected = found.where("_lakesql_rejected IS NOT NULL").select("_lakesql_rejected.*")
+    said = with_detail(rejected, contract) if envelope == "none" else with_change_detail(rejected, contract)
+    hint = "id: the record has {0}, which a column reads by `from: {0}`"
+    assert {row.value.decode(): row.detail for row in said.collect()} == dict(
+        zip(values, [hint.format("ID"), "id", hint.format("Id"), "id"], strict=False)
+    )

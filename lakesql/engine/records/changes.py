@@ -29,7 +29,7 @@ from lakesql.engine.records.event import (
     row_names,
     sent_texts,
 )
-from lakesql.engine.records.json_text import bound
+from lakesql.engine.records.json_text import bound, missing_field
 from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
     Contract,
@@ -246,7 +246,8 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept or is_unused else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             is_null = sent.isNull() | is_null_for_infinite(text, column.type, column.infinity)
-            yield fault(op.isin(*asked) & is_null, REQUIRED_MISSING, column.name)
+            said = missing_field(F.col("value").cast("string"), column.name)
+            yield fault(op.isin(*asked) & is_null, REQUIRED_MISSING, said)
         if contract.envelope == "dms" and column.name in contract.key:
             before, value = F.col(BEFORE)[column.name], F.col(BEFORE_VALUES)[column.name]
             former = misfits(before, value, column.type, hint(column, kinds))

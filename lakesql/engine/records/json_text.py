@@ -150,3 +150,13 @@ def split_documents(files: DataFrame) -> DataFrame:
     found = F.when(is_known, F.regexp_extract_all(text, objects, F.lit(1))).otherwise(F.array(text))
     each = files.withColumn("value", F.explode(found))
     return each.withColumn("value", F.encode("value", "ISO-8859-1"))
+
+
+def missing_field(text: Column, name: str) -> Column:
+    """What is said of a field that a text of JSON lacks: its name, and how the text spells it, if in other capitals."""
+    same = re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
+    other = F.regexp_extract(text, rf'"(?!{same}")((?iu){same})"\s*:', 1)
+    spelled = F.concat(
+        F.lit(f"{name}: the record has "), other, F.lit(", which a column reads by `from: "), other, F.lit("`")
+    )
+    return F.when(other != "", spelled).otherwise(F.lit(name))

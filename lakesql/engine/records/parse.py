@@ -38,6 +38,7 @@ from lakesql.engine.records.json_text import (
     holds_text,
     is_rewritten,
     members,
+    missing_field,
     parts_of,
     value_of,
 )
@@ -513,7 +514,7 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
-            faults.append(_missing(column.name))
+            faults.append(_missing_in_json(column.name) if has_text and is_json else _missing(column.name))
     return faults
 
 
@@ -525,6 +526,10 @@ def _no_time(column: ContractColumn) -> _Fault:
 
 def _missing(required: str) -> _Fault:
     return _Fault(F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required))
+
+
+def _missing_in_json(required: str) -> _Fault:
+    return replace(_missing(required), detail=lambda: missing_field(_text(), required))
 
 
 Test = Callable[[Column, T.DataType, str], Column | None]
