@@ -204,10 +204,10 @@ def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
 
 def _fill(change: Change) -> str:
     """How rows that are there get the values of a column that is added."""
-    fill = f"To fill it in all rows: lakesql rebuild {change.model.name}"
+    rebuild = f"lakesql rebuild {change.model.name}"
     if not change.after.writing.is_mirror:
-        return fill
-    return f"{fill}. The DEFAULT that a source gave its rows is in no event: let the connector read the table again."
+        return f"To fill it in all rows: {rebuild}"
+    return f"To fill it in all rows (a DEFAULT is in no event: let the connector read the table again first): {rebuild}"
 
 
 def _fix(change: Change, fix: str) -> str:

@@ -29,7 +29,7 @@ def blocks(kind: str) -> list[str]:
 
 
 def test_the_project_of_the_page_compiles_and_reads_what_its_connector_writes(tmp_path: Path) -> None:
-    connections, stream = blocks("yaml")
+    connections, stream, *_ = blocks("yaml")
     model = next(text for text in blocks("sql") if text.startswith("{{ config"))
     files = {
         "pyproject.toml": '[tool.lakesql]\nname = "shop"\n',
