@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 COLUMNS = {"id": "int", "k": "int", "at": "timestamp", "until": "timestamp"}
 WATERMARK = {"column": "at", "delay": "1 minute"}
-CHUNKS, OF_A_CHUNK, CHUNK_S = 9, 12, 600
+CHUNKS, OF_A_CHUNK, CHUNK_S, STEP_S = 9, 12, 600, 10
 LATEST_S, LONGEST_S = 50, 1_800
 """How late an event is at most, less than the watermark's delay; and how long `until` lies after `at` at most."""
 
@@ -42,7 +42,7 @@ def events(seed: int) -> list[list[Event]]:
     for number in range(CHUNKS):
         chunk = []
         for index in range(OF_A_CHUNK):
-            at = number * CHUNK_S + chance.randrange(-LATEST_S, CHUNK_S)
+            at = number * CHUNK_S + chance.randrange(-LATEST_S, CHUNK_S, STEP_S)
             event = {"id": number * OF_A_CHUNK + index, "k": chance.randrange(3), "at": max(at, 0)}
             chunk.append({**event, "until": event["at"] + chance.randrange(LONGEST_S)})
         chunks.append(chunk)
