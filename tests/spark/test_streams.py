@@ -40,7 +40,7 @@ def test_files_of_every_format(project: Project) -> None:
     )
     project.write(
         "landing/csv/1.csv",
-        'id,amount,at,name\n1,1.5,2026-03-02T08:30:00Z,"é, \\"q\\""\n2,NA,NA,NA\nx,1,NA,NA\nNA,1,NA,y\n',
+        'id,amount,at,name\n1,1.5,2026-03-02T08:30:00Z,"é, ""q"""\n2,NA,NA,NA\nx,1,NA,NA\nNA,1,NA,y\n',
     )
     schema = pa.schema(
         [("id", pa.int32()), ("amount", pa.decimal128(9, 2)), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())]
