@@ -444,11 +444,12 @@ def test_a_restored_server_stops_the_mirror(
     check_accounts(feed, project, 6)
     feed.connect.stop()
     with running(Postgres(wal_level="logical")) as restored:
-        restored.execute(*ACCOUNTS)
+        restored.execute(*ACCOUNTS, "INSERT INTO accounts VALUES (50, 'of the snapshot')")
         connector = connector_to(restored, feed.name, OF_ACCOUNTS)
         directory = tmp_path / "restored"
         with feeding(feed.name, restored, broker, directory, "debezium-postgres", connector) as second:
             second.connect.start()
+            wait_for(second, accounts, '"of the snapshot"')
             restored.execute("UPDATE accounts SET v = 'restored' WHERE id = 1")
             wait_for(second, accounts, '"restored"')
             rows = project.rows_without_spark("m")

@@ -245,7 +245,7 @@ FEED_TESTS: list[dict[str, Any]] = [
                 {"id": 4, "name": "raw", "price": 1, "at": T1},
                 {"id": 9, "name": "after", "price": 1, "at": T1},
             ],
-            "dead_letters": [{"reason": "required-missing"}, {"reason": "unparsable"}],
+            "dead_letters": [{"reason": "required-missing"}, {"reason": "unparsable"}, {"reason": "unparsable"}],
         },
     },
     {
