@@ -104,8 +104,8 @@ def _column_changes(change: Change, before: Stream, after: Stream, told: set[str
             continue
         what = f"Stream '{after.name}': {_say_column(was, now)}. Records are held to it from the next batch on."
         do = "Records that do not fit it are dead letters; `lakesql replay` reads those again that do now."
-        rebuild = f"`lakesql rebuild {change.model.name}`."
         if was is not None and now is not None and was.field != now.field:
+            rebuild = f"`lakesql rebuild {change.model.name}`."
             do = f"Rows keep what the former field had until the table is filled again: {rebuild}"
         yield Reason("next-batch", "contract-changed", what, place, do)
 

@@ -209,6 +209,10 @@ class Project:
 
     # StreamBinding
 
+    def checkpoint_folders(self) -> set[str]:
+        """The names of the folders among the target's checkpoints."""
+        return {path.name for path in (self.directory / "checkpoints").iterdir() if path.is_dir()}
+
     def table(self, name: str) -> str:
         return f"{self.lake.catalog.profile.name}.{self.namespace}.{name}"
 

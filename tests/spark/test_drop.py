@@ -30,10 +30,6 @@ def dropper(project: Project) -> Dropper:
     return Dropper(project.manifest(), project.lake.session, project.lake.catalog)
 
 
-def folders(project: Project) -> set[str]:
-    return {path.name for path in (project.directory / "checkpoints").iterdir() if path.is_dir()}
-
-
 def drop(project: Project, model: str) -> None:
     found = dropper(project)
     found.drop(model, found.find()[model], lambda text: None)
@@ -45,7 +41,7 @@ def test_everything_of_a_model_is_removed_and_nothing_of_another(filled: Project
     drop(filled, "counted")
     assert not filled.has("counted") and not filled.has("counted__dead_letter")
     assert not list(location.rglob("*.*"))
-    assert folders(filled) == {"kept", "kept.lease"}
+    assert filled.checkpoint_folders() == {"kept", "kept.lease"}
     assert len(filled.rows("kept")) == 3 and filled.reasons("kept").total() == 1
 
 
@@ -66,9 +62,9 @@ def test_what_a_drop_that_broke_off_has_left_is_removed_by_the_next(
         with pytest.raises(ZeroDivisionError):
             drop(filled, "counted")
     assert not filled.has("counted")
-    assert {"counted", "counted__dead_letter"} < folders(filled)
+    assert {"counted", "counted__dead_letter"} < filled.checkpoint_folders()
     drop(filled, "counted")
-    assert folders(filled) == {"kept", "kept.lease"}
+    assert filled.checkpoint_folders() == {"kept", "kept.lease"}
 
 
 def test_orphans_are_what_models_leave_whose_files_are_gone(filled: Project) -> None:

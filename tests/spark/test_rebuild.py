@@ -47,8 +47,7 @@ def begun(project: Project) -> Project:
 
 def folders(project: Project) -> set[str]:
     """The folders of checkpoints, without those that are kept."""
-    checkpoints = project.directory / "checkpoints"
-    return {path.name for path in checkpoints.iterdir() if path.is_dir() and "Z" not in path.name}
+    return {name for name in project.checkpoint_folders() if "Z" not in name}
 
 
 def count_rows(project: Project, name: str = "m") -> int:

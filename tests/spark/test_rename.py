@@ -71,10 +71,6 @@ def rename(project: Project, old: str = "old", new: str = "new", break_at: int |
     return steps
 
 
-def folders(project: Project) -> set[str]:
-    return {path.name for path in (project.directory / "checkpoints").iterdir() if path.is_dir()}
-
-
 def ids(project: Project, name: str) -> list[int]:
     return sorted(row["id"] for row in project.rows(name))
 
@@ -107,7 +103,7 @@ def test_nothing_is_lost_or_doubled_wherever_a_rename_breaks_off(begun: Project,
         break
     assert steps > 6
     assert begun.iceberg(table).metadata.table_uuid == before
-    assert folders(begun) - {"new__dead_letter"} == {"new", "new.lease"}
+    assert begun.checkpoint_folders() - {"new__dead_letter"} == {"new", "new.lease"}
     beside = {"upsert": {f"{table}__tombstones"}}.get(kind, set())
     assert begun.table_names() == {table, f"{table}__dead_letter", *beside}
     assert begun.run().check().of(Noted, "new") == []
@@ -153,7 +149,7 @@ def test_a_rename_that_is_killed_is_finished_by_the_next_one(begun: Project, mad
     process.wait()
     assert begun.run("new").conditions("new") == ["rename-under-way"]
     rename(begun)
-    assert folders(begun) - {"new__dead_letter"} == {"new", "new.lease"}
+    assert begun.checkpoint_folders() - {"new__dead_letter"} == {"new", "new.lease"}
     begun.record("s", [value(2), value(4), "no record either"])
     begun.run().check()
     assert ids(begun, "new") == rows_after("upsert")
@@ -237,10 +233,10 @@ def test_a_renamed_model_that_merges_may_begin_anew_with_the_old_table(begun: Pr
 
 
 def refused(project: Project, old: str = "old", new: str = "new") -> str:
-    before = folders(project), project.table_names()
+    before = project.checkpoint_folders(), project.table_names()
     with pytest.raises(RunError) as raised:
         rename(project, old, new)
-    assert (folders(project), project.table_names()) == before
+    assert (project.checkpoint_folders(), project.table_names()) == before
     return raised.value.problems[0].condition
 
 
@@ -275,6 +271,6 @@ def test_checkpoints_that_a_rewind_has_kept_go_along(begun: Project) -> None:
     begun.run().check()
     move(begun)
     rename(begun)
-    assert folders(begun) == {"new", "new.lease", "new.20260301T120000.000000Z"}
+    assert begun.checkpoint_folders() == {"new", "new.lease", "new.20260301T120000.000000Z"}
     kept = kept.with_name("new.20260301T120000.000000Z")
     assert json.loads(Path(kept, "lakesql.json").read_text())["model"] == "new"

@@ -75,8 +75,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
-    if sink.select.writing.is_mirror:  # its changes have been counted
-        check_source_table(sink, table, rows)
+    is_mirror, source_table = sink.select.writing.is_mirror, ""
+    if is_mirror:  # its changes have been counted, and what they leave is remembered before it is published
+        source_table = check_source_table(sink, table, rows)
     sink.reached("stage")
     with ExitStack() as stack:
         begun = begin_commit(table)
@@ -87,7 +88,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         try:
             check_batch(sink, rows, counts, batch)
             newest_place = check_log(sink, table, counts)
-            source_table = check_source_table(sink, table, rows)
+            if not is_mirror:
+                source_table = check_source_table(sink, table, rows)
         except LakesqlError:
             if staged is not None:
                 discard(staged)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_null_for_infinite, is_unavailable, misfits
-from lakesql.engine.records.debezium import HEAD, kind_text
+from lakesql.engine.records.debezium import HEAD, OPS, kind_text
 from lakesql.engine.records.event import (
     BEFORE,
     BEFORE_VALUES,
@@ -197,10 +197,10 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         yield fault(is_record & is_document(), UNPARSABLE, _DOCUMENT)
     no_event = is_record & (F.col(EVENT).isNull() | op.isNull())
     yield fault(no_event, UNPARSABLE, f"not a change event: {NO_EVENT[contract.envelope]}")
-    unknown = is_record & ~op.isin("c", "u", "r", "d", "t")
+    unknown = is_record & ~op.isin(*OPS)
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     if contract.source_table and contract.envelope != "dms":
-        names_none = op.isin("c", "u", "r", "d", "t") & table_of(F.col(EVENT)["source"]).isNull()
+        names_none = op.isin(*OPS) & table_of(F.col(EVENT)["source"]).isNull()
         yield fault(names_none, UNPARSABLE, _NO_TABLE)
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
@@ -219,7 +219,7 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
     for name in contract.sequence:
         if name.startswith(f"{CHANGE}."):
             value = change_field(name.split(".")[1], F.col(EVENT), contract)
-            is_missing = op.isin("c", "u", "r", "d", "t") & value.isNull()
+            is_missing = op.isin(*OPS) & value.isNull()
             yield fault(is_missing, SEQUENCE_MISSING, _without(name, contract))
             continue
         yield fault(op.isin("c", "u", "r", "d") & row[name].isNull(), SEQUENCE_MISSING, name)

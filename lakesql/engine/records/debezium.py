@@ -52,6 +52,9 @@ _SCHEMA = T.StructType().add("fields", T.ArrayType(_SIDE))
 Head = Column | Mapping[str, Column]
 """The fields of `HEAD`, by their names."""
 
+OPS = ("c", "u", "r", "d", "t")
+"""What the `op` of an event is that says something of rows."""
+
 READ = "_lakesql_read"
 """What stands in a record, as its envelope has it."""
 

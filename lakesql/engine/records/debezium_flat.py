@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION, by_name
+from lakesql.engine.records.debezium import KINDS, OPS, READ, SOURCE, TRANSACTION, by_name
 from lakesql.engine.records.parse import from_json
 from lakesql.names import CORRUPT
 
@@ -21,10 +21,8 @@ _DELETED = "__deleted"
 """Whether a record is a delete: this name has no other prefix."""
 
 FIRST_PREFIX, SECOND_PREFIX = "__", "_"
-"""Before the names of `add.fields`, unless the stream says another: the usual one, and one that many say instead."""
-
-OPS = ("c", "u", "r", "d", "t")
-"""What an `op` is. A record whose field `_op` is none of them has nothing that begins with the second prefix."""
+"""Before the names of `add.fields`, unless the stream says another: the usual one, and one that many say instead. A
+record whose field `_op` is no `op` has nothing that begins with the second."""
 
 
 def flat_event(row: T.StructType, prefix: str | None) -> tuple[list[dict[str, Column]], Column]:

@@ -491,21 +491,21 @@ def _json_detail(contract: Contract) -> Column:
 def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
     """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the text they stand in."""
     row, faults = F.col(ROW), []
-    is_json, times_alone = contract.format == "json", has_text and _takes_times_alone(contract)
+    is_json_text, times_alone = has_text and contract.format == "json", has_text and _takes_times_alone(contract)
     for column in contract.columns:
         if column.is_counted:
             faults.append(_no_time(column))
             if column.required:
                 faults.append(_missing(column.name))
             continue
-        path = f"$['{column.name}']" if has_text and is_json and "'" not in column.name else ""
+        path = f"$['{column.name}']" if is_json_text and "'" not in column.name else ""
         texts = F.col(_TEXTS)
         found = [
             _anywhere(row[column.name], column.type, path, _lossy),
             _anywhere(row[column.name], column.type, path, _decimal_test(contract, column, has_text)),
             _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
         ]
-        if has_text and is_json:
+        if is_json_text:
             found.append(_anywhere(texts[column.name], column.type, "", _holds_comma))
             if column.decimals == "exact":
                 found.append(_anywhere(_as_written(column), column.type, "", _is_long))
@@ -514,7 +514,7 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
-            faults.append(_missing_in_json(column.name) if has_text and is_json else _missing(column.name))
+            faults.append(_missing_in_json(column.name) if is_json_text else _missing(column.name))
     return faults
 
 

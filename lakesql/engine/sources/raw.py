@@ -69,7 +69,8 @@ def read_raw(
             )
             return as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
         case Kafka() as connection:
-            return _read_kafka(session, reader, stream, connection, None if streaming else brokers or Brokers())
+            assert streaming == (brokers is None), "what a topic has now is asked of its broker"
+            return _read_kafka(session, reader, stream, connection, brokers)
         case TableSource(table=table, since_ms=since_ms):
             if streaming and since_ms is not None:
                 reader = reader.option("stream-from-timestamp", since_ms)
