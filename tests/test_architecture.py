@@ -22,6 +22,8 @@ LAYERS = (
     ("review",),
     ("engine", "catalog", "observe"),
     ("plan", "unit"),
+    ("progress",),
+    ("ledger",),
     ("compile",),
     ("graph",),
     ("model",),

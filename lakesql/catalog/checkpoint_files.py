@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lakesql.catalog.connect import open_s3
-from lakesql.engine.progress.stored import LocalFiles, StoredFiles
+from lakesql.progress.stored import LocalFiles, StoredFiles
 from lakesql.project.catalog import is_s3, local_folder
 from lakesql.project.profiles import Catalog
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import carried_by, load_table, table_state
-from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, walk_back
+from lakesql.ledger.entry import Entry, Snapshot, newest_entry, walk_back
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import TableState
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.manifests import list_manifests, read_live_files
 from lakesql.catalog.tables import carried_by, load_table, reading
-from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, rows_carried, rows_written, totals_of, whole
 from lakesql.errors import Problem, RunError
 from lakesql.events import TableTotals
+from lakesql.ledger.entry import SOURCE_SNAPSHOT, rows_carried, rows_written, totals_of, whole
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import is_left, unknown_in
 from lakesql.names import (

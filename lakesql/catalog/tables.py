@@ -10,8 +10,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
-from lakesql.engine.ledger.carried import carried_facts
 from lakesql.errors import RunError, did_you_mean, first_line
+from lakesql.ledger.carried import carried_facts
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_CHECKPOINT, LEDGER_MODEL, REPLAY_SUFFIX

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import load_table, reading, spark_type
-from lakesql.engine.ledger.entry import walk_back
 from lakesql.errors import LakesqlError, Place, RunError, first_line
+from lakesql.ledger.entry import walk_back
 from lakesql.model.table_name import TableName
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from lakesql.cli.options import Command, Given, complete_models
 from lakesql.cli.report import say
 
 if TYPE_CHECKING:
-    from lakesql.engine.progress.start import RewindTo
+    from lakesql.progress.start import RewindTo
 
 
 @click.command("rewind", cls=Command)

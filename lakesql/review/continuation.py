@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from lakesql.compile.select import Select
 from lakesql.conditions import CONDITIONS
-from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.advice import rename_command
-from lakesql.engine.progress.decide import check_identity, decide
-from lakesql.engine.progress.position import THROUGH, Position, Source, SourceKind
-from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.errors import Place, Problem, RunError
 from lakesql.graph.manifest import reads_model
+from lakesql.ledger.entry import Entry
+from lakesql.progress.advice import rename_command
+from lakesql.progress.decide import check_identity, decide
+from lakesql.progress.position import THROUGH, Position, Source, SourceKind
+from lakesql.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.review.causes import (
     Change,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_text
-from lakesql.engine.progress.advice import rename_command
-from lakesql.engine.progress.decide import decide
 from lakesql.errors import RunError
 from lakesql.model.model import Model
+from lakesql.progress.advice import rename_command
+from lakesql.progress.decide import decide
 from lakesql.review.causes import Change, changed_option_place
 from lakesql.review.continuation import find_identity_refusals, old_progress
 from lakesql.review.option_changes import find_option_changes, resolved

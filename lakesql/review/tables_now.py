@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from lakesql.catalog.live_tables import LiveTable
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableSpec
-from lakesql.engine.progress.advice import say_entry
-from lakesql.engine.progress.decide import check_identity, compare_progress
-from lakesql.engine.progress.position import FoundTopics, count_between
-from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom, newest_batch
-from lakesql.engine.progress.topics import check_topics, next_positions
 from lakesql.errors import RunError
 from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_status import Unknown
+from lakesql.progress.advice import say_entry
+from lakesql.progress.decide import check_identity, compare_progress
+from lakesql.progress.position import FoundTopics, count_between
+from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom, newest_batch
+from lakesql.progress.topics import check_topics, next_positions
 from lakesql.review.continuation import REBUILD, is_refusal, sources_of
 from lakesql.review.rebuilds import follow_rebuilds
 from lakesql.review.table_changes import created_spec

@@ -6,12 +6,12 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
-from lakesql.engine.progress.analyzed import is_analyzed
-from lakesql.engine.progress.stored import LocalFiles
 from lakesql.engine.spark.jars import missing_jars, user_cache
 from lakesql.engine.spark.session import Opening, is_java_up
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
+from lakesql.progress.analyzed import is_analyzed
+from lakesql.progress.stored import LocalFiles
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.spark import find_needs, find_settings

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from lakesql.engine.progress.position import Source
 from lakesql.engine.sources.globs import possible_files
 from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
+from lakesql.progress.position import Source
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Connection, Files, Kafka, Recorded, checkpoint_of
 from lakesql.run.topics import read_topics

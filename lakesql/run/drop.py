@@ -14,10 +14,10 @@ from lakesql.catalog.tables import list_tables, newest_writer
 from lakesql.engine.ledger.swap import drop_table
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_SUFFIX
+from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.spark import open_spark, session_settings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from lakesql.compile.select import Select
-from lakesql.engine.progress.state import QueryIdentity
 from lakesql.names import DEAD_LETTER_SUFFIX
+from lakesql.progress.state import QueryIdentity
 
 
 def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.catalog.live_tables import LiveTable, read_live_table
-from lakesql.engine.progress.state import Checkpoint
-from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.errors import LakesqlError, first_line
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_status import Unknown
+from lakesql.progress.state import Checkpoint
+from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import Target, checkpoint_of, sqlite_file
 from lakesql.review.tables_now import Found, Unread
 from lakesql.run.status import READERS

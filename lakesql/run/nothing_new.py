@@ -26,23 +26,8 @@ from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, check_warehouse
 from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
 from lakesql.compile.select import Select
-from lakesql.engine.ledger.carried import carried_in
-from lakesql.engine.ledger.entry import Snapshot, ledger_tag, newest_entry
 from lakesql.engine.maintenance.due import find_due, time_left_ms
 from lakesql.engine.maintenance.figures import TableFacts, Work, facts_of, level_of
-from lakesql.engine.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
-from lakesql.engine.progress.decide import decide_all
-from lakesql.engine.progress.holder import is_released
-from lakesql.engine.progress.position import Position, Source, find_rebuilt
-from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState, QueryIdentity, Resume, state_of
-from lakesql.engine.progress.stored import (
-    LOOKED_AT,
-    StoredFiles,
-    is_watermark_behind,
-    newest_seen,
-    read_checkpoint,
-    read_seen,
-)
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import local_hidden, possible_files
 from lakesql.engine.sources.left_out import explain_hidden
@@ -50,11 +35,26 @@ from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.ledger.carried import carried_in
+from lakesql.ledger.entry import Snapshot, ledger_tag, newest_entry
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import maintenance_of, maintenance_tasks
 from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally, count_model_event
+from lakesql.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
+from lakesql.progress.decide import decide_all
+from lakesql.progress.holder import is_released
+from lakesql.progress.position import Position, Source, find_rebuilt
+from lakesql.progress.state import Checkpoint, Origin, ProgressState, QueryIdentity, Resume, state_of
+from lakesql.progress.stored import (
+    LOOKED_AT,
+    StoredFiles,
+    is_watermark_behind,
+    newest_seen,
+    read_checkpoint,
+    read_seen,
+)
 from lakesql.project.cache import digest
 from lakesql.project.catalog import local_folder
 from lakesql.project.codec import encode

@@ -20,19 +20,19 @@ from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
 from lakesql.engine.maintenance.protect import Reader
 from lakesql.engine.progress.changed import explain_changes
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
 from lakesql.engine.progress.open import check_starts, open_progress, restart
 from lakesql.engine.progress.paths import forget_unmeant, keep_paths
-from lakesql.engine.progress.remarks import remark_on
-from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, FilesLeftOut, Noted, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.model import Model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks, said_at
+from lakesql.progress.decide import check_rebuilt, decide_all
+from lakesql.progress.remarks import remark_on
+from lakesql.progress.state import StartFrom
 from lakesql.project.procedures import spec_of
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect

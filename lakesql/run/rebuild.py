@@ -23,7 +23,6 @@ from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.batch.sync_table import declared_columns
 from lakesql.engine.ledger.commit import HeadMovedError, conflict
-from lakesql.engine.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.engine.ledger.snapshots import (
     head_of,
     load_table,
@@ -42,9 +41,6 @@ from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.paths import is_unmeant
-from lakesql.engine.progress.position import Source
-from lakesql.engine.progress.state import StartFrom
-from lakesql.engine.progress.stored import SeenFile, read_checkpoint, read_seen
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.pattern import files_of, listing_of
@@ -52,6 +48,7 @@ from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, Place, RunError, TransientError
 from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied, now_ms
+from lakesql.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.model.config import AvailableNow
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
@@ -66,6 +63,9 @@ from lakesql.names import (
 from lakesql.observe.text import count
 from lakesql.plan.steps import check_mergeable
 from lakesql.plan.table_state import TableState
+from lakesql.progress.position import Source
+from lakesql.progress.state import StartFrom
+from lakesql.progress.stored import SeenFile, read_checkpoint, read_seen
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select

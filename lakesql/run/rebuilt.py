@@ -13,16 +13,16 @@ from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableSpec, create_table, dead_letter_spec, properties_text
 from lakesql.engine.ledger.commit import HeadMovedError, conflict
-from lakesql.engine.ledger.entry import Entry, summary_of
 from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_ledger, table_exists, table_id
 from lakesql.engine.ledger.swap import drop_table, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
-from lakesql.engine.progress.state import newest_batch
-from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.events import Noted, now_ms
+from lakesql.ledger.entry import Entry, summary_of
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEASE_SUFFIX, LEDGER_REBUILD, MEMORY_SUFFIXES, REBUILD_SUFFIX
+from lakesql.progress.state import newest_batch
+from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.prepare import RunContext
 

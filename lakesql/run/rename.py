@@ -28,15 +28,15 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.ledger.rename import rename_entries, rename_table
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_newest_entry, table_exists, table_id
 from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
-from lakesql.engine.progress.holder import RENAMING, Renaming, read_renaming
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases, rename_under_way
-from lakesql.engine.progress.state import Checkpoint
-from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_SUFFIX, REPLAY_SUFFIX
+from lakesql.progress.holder import RENAMING, Renaming, read_renaming
+from lakesql.progress.state import Checkpoint
+from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.drop import Dropper, model_of
 from lakesql.run.spark import open_spark, session_settings

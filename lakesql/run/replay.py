@@ -19,17 +19,17 @@ from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import write_batch
 from lakesql.engine.ledger.snapshots import load_table, read_entry, table_exists
-from lakesql.engine.progress.decide import check_identity
 from lakesql.engine.progress.inspect import read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.replay import open_replay, replay_owner
-from lakesql.engine.progress.state import QueryIdentity
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, Emit, Event, Noted, StepApplied
 from lakesql.graph.manifest import Manifest
+from lakesql.progress.decide import check_identity
+from lakesql.progress.state import QueryIdentity
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import hash_of, query_identities

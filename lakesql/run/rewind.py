@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import build_select
 from lakesql.engine.progress.checkpoint import CheckpointFiles, SeededSource, create_checkpoint, move_aside
-from lakesql.engine.progress.decide import decide
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.moved import settle_files
 from lakesql.engine.progress.open import new_origin, seed
-from lakesql.engine.progress.start import RewindTo, choose_start
-from lakesql.engine.progress.state import Origin, ProgressState, QueryIdentity, StartFrom
-from lakesql.engine.progress.topics import check_offsets
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.events import Event, Noted
 from lakesql.graph.manifest import Manifest
+from lakesql.progress.decide import decide
+from lakesql.progress.start import RewindTo, choose_start
+from lakesql.progress.state import Origin, ProgressState, QueryIdentity, StartFrom
+from lakesql.progress.topics import check_offsets
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import query_identities

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakesql.engine.progress.position import FoundTopics, Source
 from lakesql.engine.sources.empty import explain_no_records
 from lakesql.errors import explain_missing
+from lakesql.progress.position import FoundTopics, Source
 from lakesql.project.librdkafka_options import librdkafka_options
 from lakesql.project.profiles import Connection, Kafka
 from lakesql.stream.stream import Stream

@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.snapshots import Operation
 
-from lakesql.engine.progress.holder import Process
+from lakesql.progress.holder import Process
 from tests.cluster.project import TOPICS, Shop
 from tests.servers.cluster import CORES, Cluster
 from tests.servers.process import running

@@ -17,8 +17,8 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from lakesql.engine.progress.holder import Process
 from lakesql.errors import render_problem
+from lakesql.progress.holder import Process
 from tests.crash.runner import Order, pause
 from tests.servers.process import kill_all
 from tests.spark.project import Fields, Lake, Project

@@ -28,10 +28,10 @@ from lakesql.compile.select import build_selects
 from lakesql.engine.batch.sink import Step
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.progress.progress import Progress
-from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume
 from lakesql.events import Event, now_ms
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.observe.jsonl import render_json
+from lakesql.progress.state import Decision, Fresh, ProgressState, Resume
 from lakesql.project.files import read_project
 from lakesql.project.procedures import DAY_MS
 from lakesql.project.profiles import load_target
@@ -160,7 +160,7 @@ def without_ledger() -> Iterator[None]:
         return Resume(-1) if state.checkpoint and state.checkpoint.planned else Fresh()
 
     with (
-        mock.patch("lakesql.engine.progress.decide.decide", decide),
+        mock.patch("lakesql.progress.decide.decide", decide),
         mock.patch.object(Progress, "holds", lambda *_: False),
     ):
         yield

@@ -11,11 +11,11 @@ import pytest
 from lakesql.cli.review import load_new
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import fields_of
-from lakesql.engine.progress.decide import decide
-from lakesql.engine.progress.state import Resume
 from lakesql.errors import ProjectError, RunError
 from lakesql.model.config import MODES
 from lakesql.plan.steps import plan_table
+from lakesql.progress.decide import decide
+from lakesql.progress.state import Resume
 from lakesql.project.files import read_project
 from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import Change, find_change

@@ -25,8 +25,6 @@ from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.select import build_select
 from lakesql.compile.table import DEFAULT_PROPERTIES
-from lakesql.engine.progress.state import Checkpoint
-from lakesql.engine.progress.stored import LocalFiles, read_checkpoint
 from lakesql.model.table_name import TableName
 from lakesql.names import (
     LEDGER_BATCH,
@@ -37,6 +35,8 @@ from lakesql.names import (
     LEDGER_OFFSETS,
     LEDGER_STATE,
 )
+from lakesql.progress.state import Checkpoint
+from lakesql.progress.stored import LocalFiles, read_checkpoint
 from lakesql.review.tables_now import Unread
 from lakesql.run.live import read_live
 from tests.review.corpus import apply

@@ -8,9 +8,9 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
-from lakesql.engine.progress.holder import Process
 from lakesql.engine.spark.jars import spark_jars
 from lakesql.engine.spark.java import find_java
+from lakesql.progress.holder import Process
 from tests.servers.process import JAVA_FLAGS, LOOPBACK, free_ports, kill, kill_all, spawn, stop, wait_until
 
 CORES = 3

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lakesql.engine.progress.holder import Process
+from lakesql.progress.holder import Process
 from tests.servers.process import kill, kill_all, stop
 
 Event = dict[str, Any]

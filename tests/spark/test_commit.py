@@ -12,11 +12,11 @@ from py4j.protocol import Py4JJavaError
 
 from lakesql.engine.ledger import commit
 from lakesql.engine.ledger.commit import HeadMovedError, Staged, begin_commit, discard, publish, stage
-from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError
 from lakesql.events import now_ms
+from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project
 

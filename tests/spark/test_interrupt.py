@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.progress.holder import started
 from lakesql.engine.spark.jvm import RECORDING
 from lakesql.events import BatchCommitted, Event
+from lakesql.progress.holder import started
 from lakesql.run.supervise import ENDED, ENDING, UNFINISHED
 from tests.servers.process import running
 from tests.servers.runner import Runner, of

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.holder import started
 from lakesql.engine.progress.lease import LASTS_S, PASSES_ON_AFTER_S, RENEW_EVERY_S, Leases, _machine
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, Noted
+from lakesql.progress.holder import started
 from tests.spark.project import Lake, Project
 
 NEVER_S = 3600.0

@@ -484,7 +484,7 @@ def test_a_lost_checkpoint_of_plain_files_is_refused_until_a_rewind(project: Pro
 def test_a_rewind_to_a_time_reads_the_files_since_then(project: Project) -> None:
     import os
 
-    from lakesql.engine.progress.start import RewindTo
+    from lakesql.progress.start import RewindTo
 
     project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
     project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json")

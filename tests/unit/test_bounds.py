@@ -7,7 +7,7 @@ import pytest
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import Day
 from lakesql.engine.batch.bounds import BULK, MATCHED, ROWS_PER_KEY, bounds_pay, match_few
-from lakesql.engine.ledger.entry import Snapshot
+from lakesql.ledger.entry import Snapshot
 
 
 def snapshot(total: int, added: int, model: str = "m") -> Snapshot:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.ledger.carried import carried_facts, carried_in, carry
-from lakesql.engine.ledger.entry import Entry, newest_entry, summary_of
+from lakesql.ledger.carried import carried_facts, carried_in, carry
+from lakesql.ledger.entry import Entry, newest_entry, summary_of
 from lakesql.names import CARRIED_PROPERTY
 
 NESSIE = {"nessie.commit.id": "c", "gc.enabled": "false"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.progress.stored import read_seen
 from lakesql.errors import RunError
+from lakesql.progress.stored import read_seen
 
 
 @dataclass

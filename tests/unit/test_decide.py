@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.decide import decide
-from lakesql.engine.progress.position import Source, SourceKind, can_start_from, is_position_of, spark_position
-from lakesql.engine.progress.state import Batch, Checkpoint, Decision, Fresh, Origin, ProgressState, Resume, StartFrom
 from lakesql.errors import RunError
+from lakesql.ledger.entry import Entry
+from lakesql.progress.decide import decide
+from lakesql.progress.position import Source, SourceKind, can_start_from, is_position_of, spark_position
+from lakesql.progress.state import Batch, Checkpoint, Decision, Fresh, Origin, ProgressState, Resume, StartFrom
 
 TABLE_ID, ID = "uuid-1", "c-1"
 READ = {"shop.orders": {"0": 40, "1": 7}}

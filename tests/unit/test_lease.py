@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.engine.progress.holder import Holder, Process, is_dead, started
+from lakesql.progress.holder import Holder, Process, is_dead, started
 
 HERE = Process.now(os.getpid())
 GONE = Process(HERE.id, "1")  # another process has its number now

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, rows_written, summary_of
+from lakesql.ledger.entry import Entry, Snapshot, newest_entry, rows_written, summary_of
 
 TIME = "2026-01-31T00:00:00+00:00"
 ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", TIME, {"o": "id-1"}, "o-0: 3 to 4")

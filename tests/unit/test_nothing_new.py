@@ -27,7 +27,6 @@ from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.figures import Work, parse_facts, render_work
-from lakesql.engine.progress.analyzed import shape_of
 from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, StreamEmpty, now_ms
 from lakesql.model.table_name import TableName
 from lakesql.names import (
@@ -41,6 +40,7 @@ from lakesql.names import (
     MAINTAINED_PROPERTY,
     MAINTENANCE_PROPERTY,
 )
+from lakesql.progress.analyzed import shape_of
 from lakesql.project.files import write_atomically
 from lakesql.run.bind import bind_selects
 from lakesql.run.nothing_new import keep_analysis, report_nothing_new

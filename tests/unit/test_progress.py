@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.progress.position import NO_ID, Source, count_between
 from lakesql.engine.progress.progress import Progress
-from lakesql.engine.progress.state import Origin, QueryIdentity
 from lakesql.errors import RunError, TransientError
 from lakesql.model.table_name import TableName
+from lakesql.progress.position import NO_ID, Source, count_between
+from lakesql.progress.state import Origin, QueryIdentity
 
 ORIGIN = Origin("m", "uuid", ("o", "c"), "")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.maintenance.figures import SnapshotFacts, TableFacts, Work
 from lakesql.engine.maintenance.protect import needs
-from lakesql.engine.progress.state import Batch, Checkpoint, Origin
+from lakesql.ledger.entry import Entry
+from lakesql.progress.state import Batch, Checkpoint, Origin
 
 OF_A = (11, 12, 13)
 """The snapshots of the table, made at the times of the same numbers."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.engine.progress.holder import started as is_there_since
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import (
     FAST_COMPILER,
@@ -36,6 +35,7 @@ from lakesql.engine.spark.session import (
     render_redaction,
 )
 from lakesql.errors import Place, ProfileError
+from lakesql.progress.holder import started as is_there_since
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import find_secrets
 from tests.servers.process import LOOPBACK, free_ports

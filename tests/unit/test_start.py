@@ -8,13 +8,13 @@ from itertools import product
 from typing import Any
 
 from lakesql.decode import node_of
-from lakesql.engine.progress.decide import decide
 from lakesql.engine.progress.open import check_starts
-from lakesql.engine.progress.position import NO_ID, Source
-from lakesql.engine.progress.start import choose_start
-from lakesql.engine.progress.state import Batch, Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import Place, ProjectError, RunError
+from lakesql.progress.decide import decide
+from lakesql.progress.position import NO_ID, Source
+from lakesql.progress.start import choose_start
+from lakesql.progress.state import Batch, Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom
 from lakesql.project.profiles import Kafka, Recorded
 from lakesql.stream.stream import read_stream
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, state

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.decide import decide, decide_all
-from lakesql.engine.progress.position import NO_ID, Source, positions_now, topic_ids
-from lakesql.engine.progress.remarks import remark_on
-from lakesql.engine.progress.start import choose_start
-from lakesql.engine.progress.state import Batch, Checkpoint, Resume, StartFrom
-from lakesql.engine.progress.topics import check_upstream
 from lakesql.engine.sources.broker import find_held
 from lakesql.errors import RunError
+from lakesql.ledger.entry import Entry
+from lakesql.progress.decide import decide, decide_all
+from lakesql.progress.position import NO_ID, Source, positions_now, topic_ids
+from lakesql.progress.remarks import remark_on
+from lakesql.progress.start import choose_start
+from lakesql.progress.state import Batch, Checkpoint, Resume, StartFrom
+from lakesql.progress.topics import check_upstream
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, outcome, refusal, state
 
 

@@ -14,9 +14,9 @@ from pyspark.sql import types as T
 
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import Day, Instant, Literal, identifier
-from lakesql.engine.ledger.entry import Snapshot
 from lakesql.engine.ledger.snapshots import JavaTable
 from lakesql.engine.spark.gateway import java_class
+from lakesql.ledger.entry import Snapshot
 from lakesql.names import LEDGER_MODEL
 
 FEW = 1000

@@ -16,7 +16,6 @@ from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.batch.counters import count_of
 from lakesql.engine.ledger.commit import HeadMovedError, begin_commit, conflict, discard, publish, stage
-from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import JavaTable, head_of, load_table, read_entry, table_exists
 from lakesql.engine.progress.progress import check_same
@@ -25,6 +24,7 @@ from lakesql.engine.records.changes import with_change_detail
 from lakesql.engine.records.parse import with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.spark.plan import replace_view
+from lakesql.ledger.entry import Entry
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing
 from lakesql.names import (

@@ -19,7 +19,6 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
 from lakesql.engine.batch.waiting import find_waiting
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
-from lakesql.engine.ledger.entry import Snapshot
 from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of
@@ -31,6 +30,7 @@ from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
 from lakesql.events import PartitionLag, now_ms
+from lakesql.ledger.entry import Snapshot
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW
 from lakesql.project.catalog import LOCAL_FILES

@@ -27,11 +27,11 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.unreadable_files import unreadable_letters
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
-from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected, now_ms
+from lakesql.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 
 PUBLISH_TRIES = 5
 """How often a batch is staged anew because a foreign commit moved the head, before it fails."""

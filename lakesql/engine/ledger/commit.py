@@ -19,8 +19,6 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.carried import carry
-from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, summary_of
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
     carrying_properties,
@@ -34,6 +32,8 @@ from lakesql.engine.spark.plan import write_to
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.events import now_ms
+from lakesql.ledger.carried import carry
+from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, summary_of
 from lakesql.model.table_name import TableName
 
 _API = "org.apache.iceberg."

@@ -14,10 +14,10 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, table_exists
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
+from lakesql.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, FORMER_PROPERTY, REPLAY_SUFFIX
 

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
-from lakesql.engine.ledger.carried import carried_facts, may_carry, shows_newest_alone
-from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry
 from lakesql.engine.spark.gateway import java_class
+from lakesql.ledger.carried import carried_facts, may_carry, shows_newest_alone
+from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry
 from lakesql.model.table_name import TableName
 from lakesql.names import TAG_PREFIX
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES

@@ -20,9 +20,7 @@ from pyspark.sql.types import StructType
 from lakesql.compile.quote import table_name
 from lakesql.compile.storable import partition_name
 from lakesql.compile.table import TableSpec, format_version
-from lakesql.engine.ledger.carried import carry
 from lakesql.engine.ledger.commit import HeadMovedError
-from lakesql.engine.ledger.entry import ledger_tag
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
     carrying_properties,
@@ -33,6 +31,8 @@ from lakesql.engine.ledger.snapshots import (
 )
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
+from lakesql.ledger.carried import carry
+from lakesql.ledger.entry import ledger_tag
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.retention import keeps_files
 from lakesql.model.table_name import TableName

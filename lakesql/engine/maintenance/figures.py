@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
+from lakesql.ledger.entry import SOURCE_SNAPSHOT, walk_back
 from lakesql.model.retention import Retention, keeps_files, read_retention
 from lakesql.model.upkeep import UnknownFiles, is_left, read_unknown
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY

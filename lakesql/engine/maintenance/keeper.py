@@ -16,7 +16,6 @@ from pyspark.sql import Row, SparkSession
 
 from lakesql.compile.maintenance import call_text, iceberg_options, partitions_text
 from lakesql.compile.quote import table_name
-from lakesql.engine.ledger.entry import totals_of
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
 from lakesql.engine.maintenance.due import (
     AT_ONCE,
@@ -49,6 +48,7 @@ from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.failure import read_cause
 from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
+from lakesql.ledger.entry import totals_of
 from lakesql.model.config import SortField
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.entry import Entry, ledger_tag
 from lakesql.engine.ledger.rename import is_former
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
 from lakesql.engine.maintenance.figures import TableFacts, last_entries, newest_by_owner, parse_facts
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.position import Position
-from lakesql.engine.progress.state import Checkpoint, newest_batch
-from lakesql.engine.progress.stored import read_checkpoint
+from lakesql.ledger.entry import Entry, ledger_tag
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_OFFSETS
+from lakesql.progress.position import Position
+from lakesql.progress.state import Checkpoint, newest_batch
+from lakesql.progress.stored import read_checkpoint
 
 FOR_EVER_MS = 2**63 - 1
 """The age at which a tag goes that never does, as Iceberg has it."""

@@ -9,11 +9,11 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles, modified_ms
-from lakesql.engine.progress.stored import LOOKED_AT, SeenFile, newest_seen, read_seen
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.globs import local_files
 from lakesql.engine.sources.left_out import explain_changed
 from lakesql.engine.sources.pattern import files_of, listing_of, without_scheme
+from lakesql.progress.stored import LOOKED_AT, SeenFile, newest_seen, read_seen
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import is_dated_by_name
 from lakesql.project.profiles import Files, Recorded

@@ -17,11 +17,11 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.progress.position import Position, is_position_of, spark_position
-from lakesql.engine.progress.state import Checkpoint, Origin
-from lakesql.engine.progress.stored import ORIGIN_FILE, VOID, LocalFiles, SeenFile
 from lakesql.engine.sources.globs import find_files
 from lakesql.engine.spark.gateway import java_class
+from lakesql.progress.position import Position, is_position_of, spark_position
+from lakesql.progress.state import Checkpoint, Origin
+from lakesql.progress.stored import ORIGIN_FILE, VOID, LocalFiles, SeenFile
 from lakesql.project.files import write_atomically
 
 

@@ -22,9 +22,6 @@ from lakesql.engine.ledger.snapshots import (
     table_id,
 )
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.position import Source, SourceKind, find_rebuilt
-from lakesql.engine.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of
-from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers, find_held
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
@@ -35,6 +32,9 @@ from lakesql.engine.spark.failure import unlisted_name
 from lakesql.errors import RunError
 from lakesql.events import now_ms
 from lakesql.model.table_name import TableName
+from lakesql.progress.position import Source, SourceKind, find_rebuilt
+from lakesql.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of
+from lakesql.progress.stored import read_checkpoint
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 

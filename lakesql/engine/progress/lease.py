@@ -30,7 +30,10 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.holder import (
+from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import RunError, TransientError, first_line
+from lakesql.names import LEASE_SUFFIX
+from lakesql.progress.holder import (
     WANTED,
     Holder,
     Process,
@@ -41,9 +44,6 @@ from lakesql.engine.progress.holder import (
     read_holder,
     read_renaming,
 )
-from lakesql.engine.spark.gateway import java_class
-from lakesql.errors import RunError, TransientError, first_line
-from lakesql.names import LEASE_SUFFIX
 
 RENEW_EVERY_S = 3.0
 LASTS_S = 10.0

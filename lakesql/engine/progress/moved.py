@@ -20,10 +20,10 @@ from lakesql.engine.progress.checkpoint import (
     list_files,
     rename_seen,
 )
-from lakesql.engine.progress.state import MovedFiles
-from lakesql.engine.progress.stored import LOOKED_AT, SeenFile, newest_seen
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.pattern import files_of, named_folder, without_scheme
+from lakesql.progress.state import MovedFiles
+from lakesql.progress.stored import LOOKED_AT, SeenFile, newest_seen
 from lakesql.project.profiles import Files, Recorded
 
 

@@ -20,9 +20,14 @@ from lakesql.engine.progress.checkpoint import (
     save_origin,
 )
 from lakesql.engine.progress.inspect import read_topics
-from lakesql.engine.progress.position import THROUGH, Position, topic_ids
 from lakesql.engine.progress.progress import Progress
-from lakesql.engine.progress.state import (
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.pattern import escape_glob, files_of
+from lakesql.errors import ProjectError
+from lakesql.model.table_name import TableName
+from lakesql.progress.position import THROUGH, Position, topic_ids
+from lakesql.progress.state import (
     Decision,
     Fresh,
     Origin,
@@ -32,13 +37,8 @@ from lakesql.engine.progress.state import (
     StartFrom,
     newest_batch,
 )
-from lakesql.engine.progress.stored import SeenFile, read_seen
-from lakesql.engine.progress.topics import next_positions
-from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.pattern import escape_glob, files_of
-from lakesql.errors import ProjectError
-from lakesql.model.table_name import TableName
+from lakesql.progress.stored import SeenFile, read_seen
+from lakesql.progress.topics import next_positions
 from lakesql.project.profiles import Files, Kafka, Recorded
 from lakesql.stream.stream import FilePath, Start, Stream
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.entry import Entry, overtaken
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
 from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
-from lakesql.engine.progress.position import (
+from lakesql.errors import RunError, TransientError
+from lakesql.ledger.entry import Entry, overtaken
+from lakesql.progress.position import (
     THROUGH,
     Position,
     Source,
@@ -22,9 +23,8 @@ from lakesql.engine.progress.position import (
     spark_position,
     topic_ids,
 )
-from lakesql.engine.progress.state import Origin, QueryIdentity, newest_batch
-from lakesql.engine.progress.stored import read_offsets, read_seen
-from lakesql.errors import RunError, TransientError
+from lakesql.progress.state import Origin, QueryIdentity, newest_batch
+from lakesql.progress.stored import read_offsets, read_seen
 
 
 class Progress:

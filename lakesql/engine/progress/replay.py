@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import uuid4
 
-from lakesql.engine.ledger.entry import Entry, overtaken
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
-from lakesql.engine.progress.state import Batch, QueryIdentity, newest_batch
+from lakesql.ledger.entry import Entry, overtaken
 from lakesql.names import REPLAY_SUFFIX
+from lakesql.progress.state import Batch, QueryIdentity, newest_batch
 
 
 @dataclass(frozen=True, slots=True)

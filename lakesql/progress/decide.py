@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.advice import (
+from lakesql.errors import RunError, quoted
+from lakesql.ledger.entry import Entry
+from lakesql.names import REPLAY_SUFFIX
+from lakesql.progress.advice import (
     fix_by_fill,
     fix_by_refill,
     fix_by_reread,
@@ -23,7 +25,7 @@ from lakesql.engine.progress.advice import (
     rename_command,
     say_entry,
 )
-from lakesql.engine.progress.position import (
+from lakesql.progress.position import (
     KIND_NAMES,
     Position,
     Positions,
@@ -31,10 +33,8 @@ from lakesql.engine.progress.position import (
     rebuilt_starts,
     spark_position,
 )
-from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
-from lakesql.engine.progress.topics import check_snapshots, check_topics, check_upstream, find_cut
-from lakesql.errors import RunError, quoted
-from lakesql.names import REPLAY_SUFFIX
+from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
+from lakesql.progress.topics import check_snapshots, check_topics, check_upstream, find_cut
 from lakesql.select.same_state import is_same_state
 
 RETAINED = 100

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesql.engine.ledger.entry import Snapshot
+from lakesql.ledger.entry import Snapshot
 from lakesql.names import CARRIED_PROPERTY, LEDGER_MODEL
 
 _OF_NESSIE = "nessie."

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.position import Position, Positions, Source, is_position_of
+from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
+from lakesql.progress.position import Position, Positions, Source, is_position_of
 
 
 @dataclass(frozen=True, slots=True)

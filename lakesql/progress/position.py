@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lakesql.engine.ledger.entry import Snapshot
 from lakesql.errors import Problem
+from lakesql.ledger.entry import Snapshot
 from lakesql.names import LEDGER_REBUILD
 
 Position = Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakesql.engine.progress.position import NO_ID, Source
+from lakesql.progress.position import NO_ID, Source
 
 SHOWN = 5
 """How many partitions are named at most."""

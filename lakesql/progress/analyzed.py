@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from lakesql.engine.progress.stored import StoredFiles
 from lakesql.names import CARRIED_PROPERTY, MAINTENANCE_PROPERTY
+from lakesql.progress.stored import StoredFiles
 from lakesql.project.cache import digest
 
 ANALYZED_FILE = "analyzed.json"

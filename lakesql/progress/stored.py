@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from lakesql.engine.progress.position import Position
-from lakesql.engine.progress.state import Batch, Checkpoint, Origin
 from lakesql.errors import RunError
+from lakesql.progress.position import Position
+from lakesql.progress.state import Batch, Checkpoint, Origin
 
 ORIGIN_FILE = "lakesql.json"
 LOOKED_AT = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.state import ProgressState
+from lakesql.ledger.entry import Entry
+from lakesql.progress.state import ProgressState
 
 
 def fix_by_rewind(state: ProgressState) -> str:

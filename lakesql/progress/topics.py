@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, rewind_command
-from lakesql.engine.progress.position import NO_ID, Position, Positions, Source, is_another, is_at_start
-from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.errors import RunError
+from lakesql.progress.advice import fix_by_refill, fix_by_reread, rewind_command
+from lakesql.progress.position import NO_ID, Position, Positions, Source, is_another, is_at_start
+from lakesql.progress.state import Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 
 
 def check_topics(state: ProgressState, decision: Decision, has_lost: bool = False) -> Decision:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
-from lakesql.engine.progress.position import (
+from lakesql.errors import RunError, quoted
+from lakesql.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
+from lakesql.progress.position import (
     KIND_NAMES,
     NO_ID,
     Position,
@@ -18,9 +19,8 @@ from lakesql.engine.progress.position import (
     positions_now,
     rebuilt_starts,
 )
-from lakesql.engine.progress.state import Batch, ProgressState, StartFrom, newest_batch
-from lakesql.engine.progress.topics import check_snapshots, known_topics
-from lakesql.errors import RunError, quoted
+from lakesql.progress.state import Batch, ProgressState, StartFrom, newest_batch
+from lakesql.progress.topics import check_snapshots, known_topics
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
 """Where an operator has a model continue: where its table stands, where its checkpoint stands, where its streams

@@ -1,0 +1,1 @@
+"""What a table's snapshots say of the batches that it has."""

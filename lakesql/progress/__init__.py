@@ -1,0 +1,1 @@
+"""Where a query continues: what its checkpoint and its table's ledger say, compared."""
