@@ -28,7 +28,7 @@ LAYERS = (
     ("graph",),
     ("model",),
     ("template", "select", "stream"),
-    ("project",),
+    ("project", "source"),
     ("decode", "errors", "events", "names", "conditions", "secrets", "words", "json_values"),
 )
 """From top to bottom: a module imports its own layer and those below."""

@@ -122,11 +122,11 @@ def _look_for_files(binding: StreamBinding) -> Iterator[str]:
     from lakesql.engine.sources.empty import explain_no_files
     from lakesql.engine.sources.globs import local_files, local_hidden
     from lakesql.engine.sources.left_out import explain_hidden
-    from lakesql.engine.sources.pattern import files_of
+    from lakesql.source.pattern import files_below
 
     match binding.source:
         case Files(path=path) | Recorded(path=path):
-            glob = files_of(binding.stream, path)
+            glob = files_below(path, binding.stream.origin.files)
             local = local_folder(glob)
             if local is None:
                 return

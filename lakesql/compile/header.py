@@ -23,7 +23,7 @@ from lakesql.model.config import AvailableNow, Every
 from lakesql.model.upkeep import maintenance_of, maintenance_tasks
 from lakesql.names import CHANGE, COMPILED_FROM, MARKED_AT
 from lakesql.project.procedures import DAY_MS
-from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
+from lakesql.stream.stream import Column
 
 _WIDTH = 120
 
@@ -73,7 +73,7 @@ def _source(select: Select, name: str) -> str:
         return f"the batch's records, from table {table} (model {name}): the rows that are new"
     tells_key = select.writing.is_mirror or select.writing.takes_tombstones
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
-    if not isinstance(stream.origin, Generated):
+    if stream.origin.brings != "rows":
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
         facts += [f"envelope {stream.envelope}"] if stream.envelope != "none" else []
         facts += [f"key {', '.join(map(identifier, stream.key))}"] if tells_key else []
@@ -84,7 +84,7 @@ def _source(select: Select, name: str) -> str:
         facts.append(f"watermark {stream.watermark.delay} on {identifier(stream.watermark.column)}")
     columns = map(_contract_column, stream.columns)
     what = "the rows that the batch's changes leave" if select.writing.is_mirror else "the batch's records"
-    return f"{what}, from {_origin(stream)} ({', '.join(facts)}): {', '.join(columns)}"
+    return f"{what}, from {stream.origin.describe(text)} ({', '.join(facts)}): {', '.join(columns)}"
 
 
 def _contract_column(column: Column) -> str:
@@ -92,22 +92,6 @@ def _contract_column(column: Column) -> str:
     required = " required" if column.required else ""
     read_from = f" from {text(column.from_field)}" if column.from_field else ""
     return f"{identifier(column.name)} {column.type}{required}{read_from}"
-
-
-def _origin(stream: Stream) -> str:
-    match stream.origin:
-        case Topics((name,)):
-            return f"topic {name}"
-        case Topics(names):
-            return f"topics {', '.join(names)}"
-        case TopicPattern(pattern):
-            return f"topics that match {text(pattern)}"
-        case FilePath(path):
-            return f"files {text(path)}"
-        case Generated():
-            return "a generator"
-        case _:
-            assert_never(stream.origin)
 
 
 def _batches(select: Select) -> str:
@@ -179,7 +163,7 @@ def _bad(select: Select) -> str:
     writing, ratio = select.writing, select.model.config.max_dead_letter_ratio
     reasons = []
     if any(
-        name not in select.read_tables and not isinstance(select.streams[name].origin, Generated)
+        name not in select.read_tables and select.streams[name].origin.brings != "rows"
         for name in select.query.streams_read
     ):
         reasons.append("those that do not fit their columns")

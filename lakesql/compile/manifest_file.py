@@ -23,7 +23,7 @@ from lakesql.project.duration import Duration
 from lakesql.project.files import shorten
 from lakesql.project.procedures import DEFAULTS, Procedure
 from lakesql.project.profiles import connection_type
-from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
+from lakesql.stream.stream import Column, Stream
 
 
 def render_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> str:
@@ -186,7 +186,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
     return {
         "description": stream.description,
         "connection": stream.connection,
-        **_origin(stream),
+        **stream.origin.manifest(),
         "format": stream.format,
         "envelope": stream.envelope,
         "key": list(stream.key),
@@ -202,18 +202,6 @@ def _stream(stream: Stream) -> dict[str, Any]:
             for item in stream.columns
         ],
     }
-
-
-def _origin(stream: Stream) -> dict[str, Any]:
-    match stream.origin:
-        case Topics(names):
-            return {"topics": list(names)}
-        case TopicPattern(pattern):
-            return {"pattern": pattern}
-        case FilePath(path):
-            return {"path_of_files": path}
-        case Generated():
-            return {}
 
 
 def _names(names: Iterable[str]) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.stream.stream import TopicPattern, Topics
 
 
 def find_notes(select: Select) -> Iterator[tuple[str, str]]:
@@ -37,7 +36,7 @@ def _records_of(select: Select, name: str) -> str:
         return ""
     if stream.envelope != "none":
         return f"each change of {identifier(name)} counts, not each row of its source once"
-    if stream.key and isinstance(stream.origin, Topics | TopicPattern):
+    if stream.key and stream.origin.brings == "records":
         key = ", ".join(map(identifier, stream.key))
         return f"if a record of {identifier(name)} is a newer state of its {key}, the older ones count too"
     return ""

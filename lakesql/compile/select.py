@@ -47,7 +47,7 @@ from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
-from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, check_event_time, model_stream
+from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, check_event_time, model_stream
 from lakesql.stream.types import parse_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Rendered, Template, parse_template, render_template
@@ -389,7 +389,7 @@ def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, st
     None where it has not all of these, or its records are no rows by themselves.
     """
     read = [streams[name] for name in query.streams_read]
-    if len(read) != 1 or read[0].envelope != "none" or not isinstance(read[0].origin, Topics | TopicPattern):
+    if len(read) != 1 or read[0].envelope != "none" or read[0].origin.brings != "records":
         return {}
     wanted = {name.lower() for name in read[0].key}
     plain = {it.name.lower(): it.column.lower() for it in query.outputs or () if it.column and it.stream}

@@ -17,7 +17,7 @@ from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import Outputs
 from lakesql.project.profiles import Catalog, Files, Recorded, Target, checkpoint_of, sqlite_file
-from lakesql.stream.stream import FilePath, Stream, Topics
+from lakesql.stream.stream import Stream
 
 Parts = tuple[str, ...]
 """A folder as the names that lead to it, of which the first one is the storage's."""
@@ -143,12 +143,12 @@ def _inputs(target: Target, streams: Iterable[Stream], directory: Path) -> Itera
     bases: dict[str, Parts] = {}
     for stream in streams:
         connection = target.connections.get(stream.connection)
-        if not stream.connection and isinstance(stream.origin, FilePath):
+        if not stream.connection and stream.origin.brings == "files":
             connection = Files(str(directory))
         if not isinstance(connection, Recorded | Files):
             continue
         base = bases.setdefault(connection.path, _parts(connection.path))
-        for path in _paths(stream):
+        for path in stream.origin.folders:
             names = PurePosixPath(path).parts
             named = names[: next((at for at, name in enumerate(names) if _GLOB.search(name)), len(names))]
             folder = "/".join((connection.path.rstrip("/"), *named))
@@ -157,17 +157,6 @@ def _inputs(target: Target, streams: Iterable[Stream], directory: Path) -> Itera
 
 
 _GLOB = re.compile(r"[*?\[\]{}\\]")
-
-
-def _paths(stream: Stream) -> tuple[str, ...]:
-    """Below the path of its connection, where a stream's files are."""
-    match stream.origin:
-        case Topics(names=names):
-            return names
-        case FilePath(path=path):
-            return (path,)
-        case _:
-            return ("",)
 
 
 def _outputs(target: Target, outputs: Outputs) -> Iterator[_Use]:

@@ -22,12 +22,13 @@ from lakesql.project.duration import Duration
 from lakesql.project.files import SourceFile
 from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.size import Size
-from lakesql.stream.stream import Column, Csv, FilePath, Generated, Stream, TopicPattern, Topics, Watermark
+from lakesql.source.origin import ORIGINS
+from lakesql.stream.stream import Column, Csv, Stream, Watermark
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros
 
 _DECLARATIONS = (
-    *(Declarations, Stream, Column, Csv, FilePath, Generated, TopicPattern, Topics, Watermark),
+    *(Declarations, Stream, *ORIGINS, Column, Csv, Watermark),
     *(ModelProperties, ColumnProperties, Freshness, Duration, Place),
     *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node),
     *(*EXPECTATION_KINDS, AcceptedValue),

@@ -32,7 +32,7 @@ from lakesql.review.causes import (
 from lakesql.review.verdicts import Reason, Verdict
 from lakesql.review.version import Version
 from lakesql.select.differences import first_change
-from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
+from lakesql.stream.stream import Stream
 
 REBUILD = frozenset({"mode-changed", "keys-changed"})
 """Refusals after which the table is filled again, and the checkpoint with it. All others are of the checkpoint."""
@@ -60,7 +60,7 @@ def find_refusals(change: Change) -> Iterator[Reason]:
         if former is None or stream is None or former.kind != read.kind or not set(former.names) < set(read.names):
             continue
         what = f"Stream '{name}' reads {', '.join(it for it in read.names if it not in former.names)} too."
-        place = stream_place(change.new, stream, _origin_key(stream))
+        place = stream_place(change.new, stream, stream.origin.option)
         yield Reason("next-batch", "topic-added", what, place, "It is read from its beginning, with the next batch.")
 
 
@@ -155,15 +155,7 @@ def _read(version: Version, stream: Stream, name: str) -> _Read:
     connections = version.manifest.target.connections
     connection = connections.get(stream.connection, Files())
     kinds: dict[type, SourceKind] = {Kafka: "kafka", Recorded: "recorded", Files: "files", Rate: "rate"}
-    match stream.origin:
-        case Topics(names):
-            return _Read(kinds[type(connection)], names)
-        case TopicPattern(pattern):
-            return _Read(kinds[type(connection)], (pattern,))
-        case FilePath(path):
-            return _Read(kinds[type(connection)], (path,))
-        case Generated():
-            return _Read(kinds[type(connection)], ())
+    return _Read(kinds[type(connection)], stream.origin.given)
 
 
 def _kind(read: _Read, other: _Read | None) -> SourceKind:
@@ -367,22 +359,10 @@ def _stream_place(change: Change) -> Place:
             return option_place(change.new, upstream, "namespace")
         if stream is not None:
             if former.names != read.names:
-                return stream_place(change.new, stream, _origin_key(stream))
+                return stream_place(change.new, stream, stream.origin.option)
             was = change.old.manifest.streams.get(name)
             if was is not None and was.connection != stream.connection:
                 return stream_place(change.new, stream, "connection")
             return connection_place(change.new, stream.connection)
     references = change.model.facts.streams
     return references[0].place if references else change.model.place
-
-
-def _origin_key(stream: Stream) -> str:
-    match stream.origin:
-        case Topics(names):
-            return "topic" if len(names) == 1 else "topics"
-        case TopicPattern():
-            return "pattern"
-        case FilePath():
-            return "path"
-        case Generated():
-            return "name"

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from lakesql.engine.sources.globs import possible_files
-from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.progress.position import Source
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Connection, Files, Kafka, Recorded, checkpoint_of
 from lakesql.run.topics import read_topics
+from lakesql.source.pattern import files_below
 from lakesql.stream.stream import Stream
 
 FEW_RECORDS = 300_000
@@ -53,7 +53,7 @@ def _are_few_bytes(manifest: Manifest, streams: Sequence[Stream]) -> bool:
         here = Files(str(manifest.directory))
         match manifest.target.connections.get(stream.connection) if stream.connection else here:
             case Recorded(path=path) | Files(path=path) if (folder := local_folder(path)) is not None:
-                size += sum(map(_text_bytes, possible_files(files_of(stream, str(folder)))))
+                size += sum(map(_text_bytes, possible_files(files_below(str(folder), stream.origin.files))))
             case Kafka():
                 pass
             case _:

@@ -17,9 +17,10 @@ from lakesql.graph.manifest import Manifest
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Kafka, Recorded
+from lakesql.source.origin import Topics
 from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
 from lakesql.stream.recording import RawRecord, parse_json, parse_line
-from lakesql.stream.stream import Column, Stream, Topics, with_columns
+from lakesql.stream.stream import Column, Stream, with_columns
 
 SAMPLE = 1_000
 """How many of the newest records of a stream are looked at."""

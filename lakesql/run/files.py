@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lakesql.engine.sources.globs import local_files
-from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.observe.text import count
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files
 from lakesql.run.bind import bind_stream
-from lakesql.stream.stream import FilePath
+from lakesql.source.origin import FilePath
+from lakesql.source.pattern import files_below
 
 
 def count_files(manifest: Manifest, streams: Collection[str]) -> list[str]:
@@ -25,7 +25,7 @@ def count_files(manifest: Manifest, streams: Collection[str]) -> list[str]:
             continue
         if not isinstance(binding.source, Files) or not isinstance(binding.stream.origin, FilePath):
             continue
-        local = local_folder(files_of(binding.stream, binding.source.path))
+        local = local_folder(files_below(binding.source.path, binding.stream.origin.files))
         if local is not None:
             found = sum(1 for _ in local_files(str(local)))
             said.append(f"stream {name}: {count(found, 'file')} of {binding.stream.origin.path}")

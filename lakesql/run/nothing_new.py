@@ -31,7 +31,6 @@ from lakesql.engine.maintenance.figures import TableFacts, Work, facts_of, level
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import local_hidden, possible_files
 from lakesql.engine.sources.left_out import explain_hidden
-from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
@@ -65,6 +64,7 @@ from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.identities import query_identities
 from lakesql.run.topics import read_topics
 from lakesql.secrets import find_secrets
+from lakesql.source.pattern import files_below
 
 _UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
 """What is raised where something is not as it should be, or not to be read."""
@@ -397,7 +397,7 @@ def _source(binding: StreamBinding, found: _Found) -> Source | None:
 
 
 def _explain_hidden(binding: StreamBinding, base: str) -> str:
-    place = local_folder(files_of(binding.stream, base))
+    place = local_folder(files_below(base, binding.stream.origin.files))
     return explain_hidden(local_hidden(str(place))) if place is not None else ""
 
 
@@ -408,7 +408,7 @@ def _is_read(binding: StreamBinding, number: int, position: Position, files: Sto
             read = found.table(table)
             return read is not None and _is_table_read(read.facts, position)
         case Recorded(path=path) | Files(path=path):
-            place = local_folder(files_of(binding.stream, path))
+            place = local_folder(files_below(path, binding.stream.origin.files))
             return place is not None and _are_files_read(str(place), number, position, files)
         case Kafka():
             source = found.topics().get(binding.stream.name)

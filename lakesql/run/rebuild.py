@@ -43,7 +43,6 @@ from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.paths import is_unmeant
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.pattern import files_of, listing_of
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, Place, RunError, TransientError
@@ -80,6 +79,7 @@ from lakesql.run.rebuilt import (
     set_property,
 )
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.source.pattern import files_below, listing_of
 from lakesql.stream.stream import Stream
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _holdings(
             gone = [] if whole else [f"{table}: snapshots before {history[-1].id} have expired"]
             return gone, count(history[0].total if history else 0, "row")
         case Recorded(path=path) | Files(path=path):
-            glob = files_of(binding.stream, path)
+            glob = files_below(path, binding.stream.origin.files)
             there = {file.path for file in list_files(session, glob)}
             missing = [file for file in _seen(files, binding.stream.name) if file.path not in there]
             gone = sorted(file.name for file in missing if not is_unmeant(file.path, [listing_of(glob)]))

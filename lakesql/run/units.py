@@ -49,7 +49,6 @@ from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.stream.recording import RawRecord, render_record
-from lakesql.stream.stream import Topics
 from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
 from lakesql.unit.clock import find_running_clock
 from lakesql.unit.expected import compare
@@ -389,9 +388,8 @@ class _Run:
 
 
 def _topic(binding: StreamBinding) -> str:
-    origin = binding.stream.origin
-    assert isinstance(origin, Topics), "on_recordings gives each stream a topic"
-    return origin.names[0]
+    """The topic that `on_recordings` has given the stream."""
+    return binding.stream.origin.given[0]
 
 
 def _record(folder: Path, number: int, arrivals: Sequence[Arrival]) -> None:

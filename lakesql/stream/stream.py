@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal, assert_never
+from typing import Literal
 
 from lakesql.decode import Node, decode, node_of, option, read_entries, read_filled, read_positive
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
+from lakesql.source.origin import ORIGIN_OPTIONS, Generated, Origin
 from lakesql.stream.client import find_client_options
 from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
 from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
@@ -101,34 +102,6 @@ class Csv:
         if self.escape == '"':
             object.__setattr__(self, "escape", self.quote)
 
-
-@dataclass(frozen=True, slots=True)
-class Topics:
-    """Topics by name."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPattern:
-    """Topics whose whole name matches a regular expression."""
-
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True)
-class FilePath:
-    """Plain files: a path with globs, relative to the connection's."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """Rows that the connection makes by itself (`rate`)."""
-
-
-Origin = Topics | TopicPattern | FilePath | Generated
 
 Start = Literal["earliest", "latest"] | datetime
 """Where a new checkpoint starts. A time without a zone is in UTC."""
@@ -345,15 +318,7 @@ class Stream:
     @property
     def reads_several(self) -> bool:
         """Whether it reads several topics, or may."""
-        match self.origin:
-            case Topics(names=names):
-                return len(names) > 1
-            case TopicPattern():
-                return True
-            case FilePath() | Generated():
-                return False
-            case _:
-                assert_never(self.origin)
+        return self.origin.may_be_several
 
     @property
     def takes_several_tables(self) -> bool:
@@ -364,10 +329,6 @@ class Stream:
     def column_names(self) -> tuple[str, ...]:
         """Names of the contract's columns."""
         return tuple(column.name for column in self.columns)
-
-
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
-"""What Kafka takes as the name of a topic, beside `.` and `..` which it does not."""
 
 
 def read_stream(node: Node) -> Stream:
@@ -396,7 +357,7 @@ def read_stream(node: Node) -> Stream:
         csv=options.csv,
         place=node.key_place("name"),
         is_open=not columns,
-        names_key=bool(options.key) or isinstance(origin, FilePath),
+        names_key=bool(options.key) or origin.brings == "files",
         source_table=options.source_table,
         multiline=_is_multiline(options, origin),
         encoding=options.encoding,
@@ -407,7 +368,7 @@ def read_stream(node: Node) -> Stream:
         infinity=options.infinity,
         add_fields_prefix=options.add_fields_prefix,
     )
-    for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
+    for check in (_check_origin, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))
     if problems:
         raise ProjectError(problems)
@@ -418,65 +379,30 @@ def _is_multiline(options: _StreamOptions, origin: Origin) -> bool:
     """Whether a record may have several lines: those of a topic are what they are."""
     if options.multiline is not None:
         return options.multiline
-    return options.format == "csv" and isinstance(origin, FilePath)
+    return options.format == "csv" and origin.brings == "files"
 
 
 def _read_origin(options: _StreamOptions, node: Node) -> Origin:
-    given = [key for key in ("topic", "topics", "pattern", "path") if getattr(options, key)]
+    given = [key for key in ORIGIN_OPTIONS if getattr(options, key)]
     if len(given) > 1:
         what = f"Stream '{options.name}' says {' and '.join(given)}."
         raise ProjectError.of("stream-origin", what, place=node.key_place(given[1]))
-    match given:
-        case ["topic"]:
-            return Topics((options.topic,))
-        case ["topics"]:
-            return Topics(options.topics)
-        case ["pattern"]:
-            return TopicPattern(options.pattern)
-        case ["path"]:
-            _check_relative(options.path, node.entries()["path"].place)
-            _check_pattern(options.path, node.entries()["path"].place)
-            return FilePath(options.path)
-        case _:
-            return Generated()
-
-
-def _check_relative(path: str, place: Place) -> None:
-    # A dot by itself may become two: `{.,a/b}.` is `..` among others, and so is `\.\.`.
-    dots = any(set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./")))
-    if path.startswith(("/", "~")) or re.match(r"[^/]*:", path) or dots:
-        raise ProjectError.of("outside-project", f"The path '{path}' leaves its connection's folder.", place=place)
-
-
-_ESCAPED = re.compile(r"\\.|\[(?:\\.|[^\]/\\])+\]", re.DOTALL)
-"""What of a pattern is none of its braces, brackets and stars: an escaped character, and a class."""
-
-
-def _check_pattern(path: str, place: Place) -> None:
-    """Refuse what Hadoop does not read as a pattern, or reads otherwise than everybody else."""
-    plain = _ESCAPED.sub("_", path)
-    if any("**" in part and part != "**" for part in plain.split("/")) or re.search(r"\{[^}]*\*\*[^{]*\}", plain):
-        what = f"In the path '{path}', `**` is not a whole part of the path."
-        why = "It stands for folders at any depth, or for none, as in `landing/**/*.json`."
-        raise ProjectError.of("wrong-value", what, why=why, fix="Write `*` for a part of a name.", place=place)
-    for opening, closing in ("[]", "{}"):
-        if opening in plain and (opening == "[" or plain.count(opening) != plain.count(closing)):
-            what = f"In the path '{path}', nothing closes a '{opening}'."
-            fix = f"Write `\\{opening}` for the character itself."
-            raise ProjectError.of("wrong-value", what, fix=fix, place=place)
+    for key in given:
+        return ORIGIN_OPTIONS[key](getattr(options, key), node.entries()[key].place)
+    return Generated()
 
 
 def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tuple[Column, ...]:
     if options.columns:
         return options.columns
-    match options.format, origin:
-        case _, Generated():
-            return (Column("timestamp", "timestamp"), Column("value", "bigint"))
-        case "string", _:
+    if origin.columns:
+        return tuple(Column(name, kind) for name, kind in origin.columns.items())
+    match options.format:
+        case "string":
             return (Column("value", "string"),)
-        case "bytes", _:
+        case "bytes":
             return (Column("value", "binary"),)
-        case "json", Topics() | TopicPattern() if options.envelope == "debezium":
+        case "json" if origin.brings == "records" and options.envelope == "debezium":
             return ()
         case _:
             what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
@@ -485,12 +411,10 @@ def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tup
             raise ProjectError.of("missing-option", what, why=why, place=node.place)
 
 
-def _check_topics(stream: Stream, node: Node) -> Iterator[Problem]:
-    for name in stream.origin.names if isinstance(stream.origin, Topics) else ():
-        if not _TOPIC.match(name) or name in (".", ".."):
-            what = f"'{name}' is not the name of a topic."
-            why = "A topic's name has at most 249 letters, digits, '.', '_' and '-'."
-            yield Problem("bad-topic", what, why, place=(node.get("topic") or node.entries()["topics"]).place)
+def _check_origin(stream: Stream, node: Node) -> Iterator[Problem]:
+    given = next(filter(None, map(node.get, ORIGIN_OPTIONS)), None)
+    if given is not None:
+        yield from stream.origin.problems(given.place)
 
 
 def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
@@ -577,7 +501,7 @@ def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
         if not column.from_field:
             continue
         place = columns.entries()[column.name].entries()["from"].place
-        if not has_names or isinstance(stream.origin, Generated):
+        if not has_names or stream.origin.brings == "rows":
             what = f"'{column.name}' is read from a field, and the records of stream '{stream.name}' name none."
             why = "Those of JSON, Avro and Parquet do, and those of CSV with a header."
             yield Problem("wrong-value", what, why, place=place)
@@ -593,7 +517,7 @@ def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
 
 def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether the format goes with the origin: values of topics are parsed, and Avro's by a schema."""
-    in_topics = isinstance(stream.origin, Topics | TopicPattern)
+    in_topics = stream.origin.brings == "records"
     place = (node.get("schema") or node.get("format") or node).place
     path = stream.schema
     if in_topics and stream.format == "parquet":
@@ -613,7 +537,7 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
 def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether what is said of the records' text goes with their format and origin."""
     multiline, encoding = node.get("multiline"), node.get("encoding")
-    is_text, in_files = stream.format in ("json", "csv"), isinstance(stream.origin, FilePath)
+    is_text, in_files = stream.format in ("json", "csv"), stream.origin.brings == "files"
     if multiline and not (is_text and in_files):
         what = f"Stream '{stream.name}' says 'multiline', which is asked of JSON and CSV in files."
         yield Problem("wrong-value", what, place=multiline.place)
@@ -636,8 +560,8 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether the envelope goes with origin, format and table, and what columns say of its values with their types."""
-    in_files = isinstance(stream.origin, FilePath)
-    if stream.envelope != "none" and (isinstance(stream.origin, Generated) or stream.format != "json"):
+    in_files = stream.origin.brings == "files"
+    if stream.envelope != "none" and (stream.origin.brings == "rows" or stream.format != "json"):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics and files of format 'json' have."
         fix = ""
         if in_files:
@@ -688,7 +612,7 @@ def _may_be_counted(stream: Stream, column: Column) -> bool:
     """Whether values of the column may be numbers that count something."""
     if column.type == "string":
         return stream.envelope != "none"
-    if isinstance(stream.origin, Generated):
+    if stream.origin.brings == "rows":
         return False
     is_text = stream.format == "json" or (stream.format == "csv" and not stream.csv.timestamp_format)
     return is_text and column.type in ("timestamp", "timestamp_ntz")

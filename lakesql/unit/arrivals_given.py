@@ -12,7 +12,7 @@ from typing import NewType, assert_never
 from lakesql.decode import Node, decode, option
 from lakesql.errors import ProjectError
 from lakesql.names import RECORD
-from lakesql.stream.stream import Column, Csv, Format, Stream, Topics
+from lakesql.stream.stream import Column, Csv, Format, Stream
 from lakesql.unit.change_given import Change, read_change
 from lakesql.unit.fixture_values import Value, exact, json_text, read_time
 from lakesql.unit.fixtures import Other, read_each, read_items, read_row
@@ -59,11 +59,10 @@ class RecordOptions:
 
 def topic_stream(stream: Stream, connection: str) -> Stream:
     """The stream as a recorded topic brings it: what a test gives arrives as records, whatever a run reads."""
-    origin = stream.origin if isinstance(stream.origin, Topics) else Topics((stream.name,))
     return replace(
         stream,
         connection=connection,
-        origin=origin,
+        origin=stream.origin.recorded(stream.name),
         format="json" if stream.format in ("parquet", "avro") else stream.format,
         schema="",
         start="earliest",

@@ -11,7 +11,7 @@ from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.compiled import compiled_files
 from lakesql.project.profiles import Kafka
-from lakesql.stream.stream import Topics
+from lakesql.source.origin import Topics
 
 PAGE = (README.parent / "docs" / "cdc.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -18,7 +18,8 @@ from lakesql.engine.spark.jars import ensure_jars, user_cache
 from lakesql.engine.spark.java import find_java
 from lakesql.errors import LakesqlError, Place
 from lakesql.project.profiles import Kafka
-from lakesql.stream.stream import TopicPattern, Topics, read_stream
+from lakesql.source.origin import TopicPattern, Topics
+from lakesql.stream.stream import read_stream
 from tests.servers.broker import STORE_PASSWORD, Broker, jaas
 from tests.servers.process import free_ports
 

@@ -28,7 +28,8 @@ from lakesql.names import (
     LEDGER_TOPICS,
 )
 from lakesql.project.profiles import Kafka
-from lakesql.stream.stream import Stream, TopicPattern, read_stream
+from lakesql.source.origin import TopicPattern
+from lakesql.stream.stream import Stream, read_stream
 from tests.servers.broker import Broker, jaas
 from tests.servers.process import free_ports
 

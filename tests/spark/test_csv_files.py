@@ -23,7 +23,8 @@ from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.events import Event, Noted
 from lakesql.project.profiles import Files
-from lakesql.stream.stream import Column, Csv, FilePath, Stream
+from lakesql.source.origin import FilePath
+from lakesql.stream.stream import Column, Csv, Stream
 
 pytestmark = pytest.mark.spark
 

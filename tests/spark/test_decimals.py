@@ -21,7 +21,8 @@ from lakesql.engine.sources.parsed import parse_binding
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.project.profiles import Files
-from lakesql.stream.stream import Column, Csv, FilePath, Stream
+from lakesql.source.origin import FilePath
+from lakesql.stream.stream import Column, Csv, Stream
 from tests.spark.test_parse import raw_of
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,8 @@ from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.project.profiles import Files
-from lakesql.stream.stream import Column, Csv, FilePath, Stream
+from lakesql.source.origin import FilePath
+from lakesql.stream.stream import Column, Csv, Stream
 
 pytestmark = pytest.mark.spark
 

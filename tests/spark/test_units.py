@@ -16,7 +16,8 @@ from lakesql.engine.sources.parsed import parse_binding
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.project.profiles import Files
-from lakesql.stream.stream import Column, Csv, FilePath, Format, Stream, Unit
+from lakesql.source.origin import FilePath
+from lakesql.stream.stream import Column, Csv, Format, Stream, Unit
 
 pytestmark = pytest.mark.spark
 

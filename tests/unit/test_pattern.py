@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.engine.sources.pattern import (
+from lakesql.source.pattern import (
     escape_glob,
     expand_braces,
     is_pattern,

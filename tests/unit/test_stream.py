@@ -7,15 +7,11 @@ import pytest
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.project.yaml import parse_yaml
+from lakesql.source.origin import FilePath, Generated, Origin, TopicPattern, Topics
 from lakesql.stream.stream import (
     Column,
     Csv,
-    FilePath,
-    Generated,
-    Origin,
     Stream,
-    TopicPattern,
-    Topics,
     Watermark,
     change_fields,
     model_stream,

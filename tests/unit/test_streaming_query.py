@@ -9,7 +9,8 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import Place
 from lakesql.events import PartitionLag
 from lakesql.project.profiles import Kafka, Recorded
-from lakesql.stream.stream import Topics, model_stream
+from lakesql.source.origin import Topics
+from lakesql.stream.stream import model_stream
 
 
 def test_the_backlog_is_summed_over_partitions_and_files() -> None:

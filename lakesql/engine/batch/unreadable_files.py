@@ -21,7 +21,6 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.progress.unreadable import UnreadableFile, note_unreadable, read_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
-from lakesql.engine.sources.pattern import files_of, listing_of, without_scheme
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.sources.scans import ListedFile, listed_files, uri_of
 from lakesql.engine.spark.failure import find_transient, is_of_storage, unreadable_file
@@ -31,6 +30,7 @@ from lakesql.events import Noted, now_ms
 from lakesql.names import FILE_UNREADABLE
 from lakesql.observe.text import count
 from lakesql.project.profiles import Files
+from lakesql.source.pattern import files_below, listing_of, without_scheme
 
 READERS = 8
 """How many files are read at once, to see whether they can be."""
@@ -107,7 +107,7 @@ def _is_of_something_else(error: Exception) -> bool:
 def _files_of(sink: Sink, session: SparkSession) -> Iterator[tuple[StreamBinding, ListedFile]]:
     """The files of the batch that the query is at, each with the stream that means it."""
     asked = [
-        (binding, listing_of(files_of(binding.stream, binding.source.path)))
+        (binding, listing_of(files_below(binding.source.path, binding.stream.origin.files)))
         for binding in sink.bindings
         if isinstance(binding.source, Files) and (binding.sets_aside or binding.stream.format in ("parquet", "avro"))
     ]

@@ -12,11 +12,11 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles, modified_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.globs import local_files
 from lakesql.engine.sources.left_out import explain_changed
-from lakesql.engine.sources.pattern import files_of, listing_of, without_scheme
 from lakesql.progress.stored import LOOKED_AT, SeenFile, newest_seen, read_seen
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import is_dated_by_name
 from lakesql.project.profiles import Files, Recorded
+from lakesql.source.pattern import files_below, listing_of, without_scheme
 
 NS_PER_MS = 1_000_000
 
@@ -30,7 +30,7 @@ def explain_changes(session: SparkSession, folder: str, bindings: Sequence[Strea
     files = CheckpointFiles(session, folder)
     numbers = [int(name) for name in sorted(files.names("sources")) if name.isdecimal()] if places else []
     for binding, source in places:
-        glob = files_of(binding.stream, source.path)
+        glob = files_below(source.path, binding.stream.origin.files)
         local = local_folder(glob)
         if local is not None:
             seen = {_path_of(file): file.modified_ms for number in numbers for file in _read_all(files, number)}

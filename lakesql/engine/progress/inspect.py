@@ -27,7 +27,6 @@ from lakesql.engine.sources.broker import Brokers, find_held
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
 from lakesql.engine.sources.globs import find_files, find_hidden, find_unlisted, local_hidden
 from lakesql.engine.sources.left_out import explain_hidden
-from lakesql.engine.sources.pattern import files_of
 from lakesql.engine.spark.failure import unlisted_name
 from lakesql.errors import RunError
 from lakesql.events import now_ms
@@ -37,6 +36,7 @@ from lakesql.progress.state import MovedFiles, ProgressState, QueryIdentity, sta
 from lakesql.progress.stored import read_checkpoint
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+from lakesql.source.pattern import files_below
 
 AHEAD_MS = 60_000
 """By how much a snapshot may be older than the one before it, for Iceberg to take it."""
@@ -103,9 +103,9 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             held = find_held(ends, broker.end_offsets(topics.values()))
             return Source(name, "kafka", ids, beginnings, ends, nothing=nothing, held=held)
         case Recorded(path=path):
-            return _find_files(session, name, "recorded", files_of(binding.stream, path))
+            return _find_files(session, name, "recorded", files_below(path, binding.stream.origin.files))
         case Files(path=path):
-            return _find_files(session, name, "files", files_of(binding.stream, path))
+            return _find_files(session, name, "files", files_below(path, binding.stream.origin.files))
         case Rate():
             return Source(name, "rate")
         case TableSource(table=table):

@@ -21,10 +21,10 @@ from lakesql.engine.progress.checkpoint import (
     rename_seen,
 )
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.pattern import files_of, named_folder, without_scheme
 from lakesql.progress.state import MovedFiles
 from lakesql.progress.stored import LOOKED_AT, SeenFile, newest_seen
 from lakesql.project.profiles import Files, Recorded
+from lakesql.source.pattern import files_below, named_folder, without_scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +89,18 @@ def settle_files(session: SparkSession, folder: str, bindings: Sequence[StreamBi
 def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBinding]) -> Iterator[_Gone]:
     """Spark may order a stateful query's sources otherwise than its FROM does, so that any stream's files will do."""
     places = [
-        (binding.stream, binding.source.path) for binding in bindings if isinstance(binding.source, Files | Recorded)
+        (binding.source.path, files_below(binding.source.path, binding.stream.origin.files))
+        for binding in bindings
+        if isinstance(binding.source, Files | Recorded)
     ]
     files = CheckpointFiles(session, folder)
     for name in sorted(files.names("sources")) if places else ():
         known = newest_seen(files, int(name))[-LOOKED_AT:] if name.isdecimal() else []
-        folders = tuple(f"{named_folder(without_scheme(files_of(*place)))}/" for place in places)
+        folders = tuple(f"{named_folder(without_scheme(glob))}/" for _, glob in places)
         in_place = [file for file in known if f"{_path_of(file)}/".startswith(folders)]
         if not known or any(file_exists(session, file) for file in in_place):
             continue
-        there = [(base, file) for stream, base in places for file in list_files(session, files_of(stream, base))]
+        there = [(base, file) for base, glob in places for file in list_files(session, glob)]
         yield _Gone(
             int(name),
             not in_place,

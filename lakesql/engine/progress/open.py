@@ -23,7 +23,6 @@ from lakesql.engine.progress.inspect import read_topics
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.pattern import escape_glob, files_of
 from lakesql.errors import ProjectError
 from lakesql.model.table_name import TableName
 from lakesql.progress.position import THROUGH, Position, topic_ids
@@ -40,7 +39,9 @@ from lakesql.progress.state import (
 from lakesql.progress.stored import SeenFile, read_seen
 from lakesql.progress.topics import next_positions
 from lakesql.project.profiles import Files, Kafka, Recorded
-from lakesql.stream.stream import FilePath, Start, Stream
+from lakesql.source.origin import FilePath
+from lakesql.source.pattern import escape_glob, files_below
+from lakesql.stream.stream import Start, Stream
 
 
 def open_progress(
@@ -180,7 +181,7 @@ def _seed(
         case Recorded() | Files() if position is not None and name in old_streams:
             return _seeded(read_seen(old, old_streams.index(name), 0, position["logOffset"]))
         case Files(path=path) if start.start_ms is not None and isinstance(binding.stream.origin, FilePath):
-            files = list_files(session, files_of(binding.stream, path))
+            files = list_files(session, files_below(path, binding.stream.origin.files))
             return _seeded([file for file in files if file.modified_ms < start.start_ms])
         case _:
             return SeededSource()

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles, rename_seen
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.pattern import Listing, files_of, listing_of, named_folder, without_scheme
 from lakesql.project.profiles import Files
-from lakesql.stream.stream import FilePath
+from lakesql.source.origin import FilePath
+from lakesql.source.pattern import Listing, files_below, listing_of, named_folder, without_scheme
 
 PATHS_FILE = "paths.json"
 
@@ -55,7 +54,7 @@ def _paths(bindings: Sequence[StreamBinding]) -> dict[str, str]:
 
 def _glob(binding: StreamBinding, path: str) -> str:
     assert isinstance(binding.source, Files)
-    return files_of(replace(binding.stream, origin=FilePath(path)), binding.source.path)
+    return files_below(binding.source.path, path)
 
 
 def is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from lakesql.engine.sources.pattern import without_scheme
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Connection, Files, Rate
+from lakesql.source.pattern import without_scheme
 from lakesql.stream.stream import Stream
 from lakesql.stream.text_encoding import UTF_8, is_wide
 

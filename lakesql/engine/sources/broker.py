@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,8 @@ from lakesql.engine.spark.java import Java
 from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, did_you_mean
 from lakesql.project.profiles import Kafka
 from lakesql.secrets import find_secrets
+from lakesql.source.origin import Origin
 from lakesql.stream.recording import RawRecord
-from lakesql.stream.stream import Origin, TopicPattern, Topics
 
 T = TypeVar("T")
 
@@ -89,20 +89,12 @@ class Broker:
 
     def find_topics(self, origin: Origin, place: Place | None = None) -> dict[str, Topic]:
         """The topics that a stream names, or those whose names match its pattern now, which may be none."""
-        return self.topics(self._names(origin), place)
+        return self.topics(origin.find_topics(self.topic_names), place)
 
     def find_ids(self, origin: Origin, place: Place | None = None) -> dict[str, str]:
         """The ids of those topics, for which less is asked of Java."""
-        return {name: _id_of(described) for name, described in self._describe(self._names(origin), place).items()}
-
-    def _names(self, origin: Origin) -> Sequence[str]:
-        match origin:
-            case Topics(names=names):
-                return names
-            case TopicPattern(pattern=pattern):
-                return sorted(name for name in self.topic_names() if re.fullmatch(pattern, name))
-            case _:
-                return ()
+        names = origin.find_topics(self.topic_names)
+        return {name: _id_of(described) for name, described in self._describe(names, place).items()}
 
     def _describe(self, names: Collection[str], place: Place | None) -> dict[str, Any]:
         futures = self._admin.describeTopics(list(names)).topicNameValues()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lakesql.engine.sources.pattern import is_pattern, named_folder, unescape_glob
 from lakesql.project.catalog import local_folder
-from lakesql.stream.stream import Origin, TopicPattern
+from lakesql.source.origin import Origin
+from lakesql.source.pattern import is_pattern, named_folder, unescape_glob
 
 if TYPE_CHECKING:
     from lakesql.engine.sources.broker import Offsets
@@ -29,8 +29,8 @@ def explain_no_files(glob: str) -> str:
 def explain_no_records(origin: Origin, beginnings: Offsets, ends: Offsets) -> str:
     """That the topics hold no record, by what each partition's first offset is and the one behind its last; '' where
     they hold some."""
-    if isinstance(origin, TopicPattern) and not ends:
-        return f"no topic matches {origin.pattern}"
+    if not ends:
+        return origin.explain_none()
     if any(end > beginnings[topic][partition] for topic, parts in ends.items() for partition, end in parts.items()):
         return ""
     return f"there is no record in {', '.join(sorted(ends))}"

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakesql.engine.sources.pattern import (
+from lakesql.project.catalog import local_folder
+from lakesql.source.pattern import (
     escape_glob,
     expand_braces,
     is_pattern,
@@ -19,7 +20,6 @@ from lakesql.engine.sources.pattern import (
     split_path,
     unescape_glob,
 )
-from lakesql.project.catalog import local_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping
@@ -18,7 +17,7 @@ from lakesql.errors import Place, Problem, ProfileError
 from lakesql.project.librdkafka_options import librdkafka_options
 from lakesql.project.profiles import Kafka
 from lakesql.secrets import find_secrets
-from lakesql.stream.stream import Origin, Stream, TopicPattern, Topics
+from lakesql.stream.stream import Stream
 
 REQUEST_S = 2.0
 """How long librdkafka may take for one try to reach a broker; what keeps it from it is known after each."""
@@ -44,7 +43,7 @@ def read_offsets(connection: Kafka, streams: Collection[Stream]) -> dict[str, He
     reach_broker(connection.bootstrap_servers)
     client = _Client(connection, librdkafka_options(connection).settings)
     there = client.topic_names()
-    names = {stream.name: _names(stream.origin, there) for stream in streams}
+    names = {stream.name: stream.origin.find_topics(lambda: there) for stream in streams}
     topics, refused = client.describe({name for found in names.values() for name in found})
     beginnings, ends = (
         client.offsets(topics.values(), _SPEC.earliest()),
@@ -67,16 +66,6 @@ def read_offsets(connection: Kafka, streams: Collection[Stream]) -> dict[str, He
 _SPEC: Any = OffsetSpec
 _KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that a pattern does not mean, as the Java client does not list them."""
-
-
-def _names(origin: Origin, there: Collection[str]) -> Collection[str]:
-    match origin:
-        case Topics(names=names):
-            return names
-        case TopicPattern(pattern=pattern):
-            return sorted(name for name in there if re.fullmatch(pattern, name))
-        case _:
-            return ()
 
 
 class _Client:

@@ -21,14 +21,15 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_
 from lakesql.engine.sources.broker import Broker, Brokers, Offsets, consumer_options
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
 from lakesql.engine.sources.globs import local_files, spark_path
-from lakesql.engine.sources.pattern import Listing, escape_glob, files_of, listing_of, without_scheme
 from lakesql.errors import ProjectError
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import CORRUPT, ROW
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import date_by_name
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
-from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPattern, Topics
+from lakesql.source.origin import FilePath, Generated, TopicPattern, Topics
+from lakesql.source.pattern import Listing, escape_glob, files_below, listing_of, without_scheme
+from lakesql.stream.stream import Format, Stream
 
 RATE_SAMPLE = 1000
 """How many rows a generator has where they are asked for at once."""
@@ -125,7 +126,7 @@ def _read_recorded(session: SparkSession, reader: Reader, binding: StreamBinding
         date_by_name(folder)
     if isinstance(stream.origin, FilePath | Generated):
         raise _wrong_origin(stream, "recorded", "topic")
-    lines = _text_lines(session, reader, binding, files_of(stream, base))
+    lines = _text_lines(session, reader, binding, files_below(base, stream.origin.files))
     topic = file_path(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
     rows = lines.select("value", topic.alias("topic"), record)
@@ -157,7 +158,7 @@ def _bytes(text: Column, in_base64: Column) -> Column:
 
 def _read_files(session: SparkSession, reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
     stream = binding.stream
-    glob = files_of(stream, base)
+    glob = files_below(base, stream.origin.files)
     match stream.format:
         case "csv" if stream.multiline or stream.csv.quote:  # or a quoted value's middle lines look like records
             reader = reader.schema(RECORD_SCHEMA).options(**record_options(stream))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
-
 ANY_DEPTH = "**"
 """The part of a path that stands for folders at any depth, or for none."""
 
@@ -18,18 +16,9 @@ _SPECIAL = frozenset("{}[]*?,\\")
 _SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
-def files_of(stream: Stream, base: str) -> str:
-    """The pattern of the files that hold a stream's records, under the path of its connection."""
-    match stream.origin:
-        case Topics(names=names):
-            path = f"{{{','.join(escape_glob(name) for name in names)}}}/*.jsonl"
-        case TopicPattern():
-            path = "*/*.jsonl"
-        case FilePath(path=path):
-            pass
-        case Generated():
-            raise AssertionError("a generator has no files")
-    return f"{escape_glob(base.rstrip('/'))}/{path}"
+def files_below(base: str, pattern: str) -> str:
+    """The pattern of files below the path of a connection, which is none itself."""
+    return f"{escape_glob(base.rstrip('/'))}/{pattern}"
 
 
 def escape_glob(name: str) -> str:
