@@ -5,10 +5,8 @@ Counts are of rows or records, durations and times in milliseconds; `at_ms` is t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from lakesql.errors import Problem
@@ -395,13 +393,3 @@ Event = (
 
 Emit = Callable[[Event], None]
 """Takes an event to whoever shows it. Called from several threads."""
-
-
-def now() -> datetime:
-    """The time at which a command is at work."""
-    return datetime.fromtimestamp(now_ms() / 1000, UTC)
-
-
-def now_ms() -> int:
-    """The time of an event that happens now."""
-    return time.time_ns() // 1_000_000

@@ -29,7 +29,7 @@ LAYERS = (
     ("model",),
     ("template", "select", "stream"),
     ("project", "source"),
-    ("decode", "errors", "events", "names", "conditions", "secrets", "words", "json_values"),
+    ("clock", "decode", "errors", "events", "names", "conditions", "secrets", "words", "json_values"),
 )
 """From top to bottom: a module imports its own layer and those below."""
 

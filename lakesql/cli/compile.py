@@ -43,9 +43,9 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     if output_dir is None:
         shown = [texts[name] for name in names]
         if tasks:
+            from lakesql.clock import now
             from lakesql.compile.call_times import with_times
             from lakesql.compile.statements import task_texts
-            from lakesql.events import now
 
             selects = compiled.selects(tasks)
             shown += [with_times(task_texts(selects[model], chosen), now()) for model, chosen in tasks.items()]

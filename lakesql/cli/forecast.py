@@ -95,7 +95,7 @@ def command(
     """
     from lakesql.cli import project
     from lakesql.cli.status import report_unknown
-    from lakesql.events import now_ms
+    from lakesql.clock import now_ms
     from lakesql.plan.forecast import Given as Said
     from lakesql.run.forecast import read_forecasts
 

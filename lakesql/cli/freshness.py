@@ -29,7 +29,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     from lakesql.cli import project
     from lakesql.cli.report import say
     from lakesql.cli.status import report_unknown
-    from lakesql.events import now_ms
+    from lakesql.clock import now_ms
     from lakesql.model.properties import NO_LIMITS
     from lakesql.observe.status_text import checked
     from lakesql.run.status import read_statuses

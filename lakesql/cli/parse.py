@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
 import click
 
 from lakesql.cli.options import Command, Given
+
+if TYPE_CHECKING:
+    from lakesql.compile.compiled import CompiledFiles
+    from lakesql.graph.manifest import Manifest
+
+MOST_NOTES = 20
+"""How many notes are shown: of a large project all of them would hide the last line. Compiled files have them too."""
 
 
 @click.command("parse", cls=Command)
@@ -25,10 +36,19 @@ def command(given: Given) -> None:
     project.show_warnings(manifest, given.options)
     compiled = compiled_files(manifest)
     project.check_tests(manifest, compiled)
-    for name, model in manifest.models.items():
-        known = compiled.known(name)
-        for note in known.notes if known is not None else ():
-            click.echo(f"note  {model.path}: {note}")
+    notes = _notes(manifest, compiled)
+    shown = [*islice(notes, MOST_NOTES)]
+    if more := sum(1 for _ in notes):
+        shown.append(f"note  {count(more, 'more note')}: `lakesql compile` writes each into its model's compiled file.")
+    if shown:
+        click.echo("\n".join(shown))
     path = project.write_manifest(manifest, compiled)
     checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"
     click.echo(f"{checked}, no errors: {shorten(path, manifest.directory)}")
+
+
+def _notes(manifest: Manifest, compiled: CompiledFiles) -> Iterator[str]:
+    for name, model in manifest.models.items():
+        known = compiled.known(name)
+        for note in known.notes if known is not None else ():
+            yield f"note  {model.path}: {note}"

@@ -23,7 +23,7 @@ from lakesql.graph.named_selectors import Selectors
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import SELECTOR, Selection, asks_for, parse_selection, select_nodes
 from lakesql.model.data_tests import DataTest
-from lakesql.project.files import ProjectFiles, read_project, write_atomically
+from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.columns import find_recorded
@@ -64,11 +64,9 @@ def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
 
 def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
     """Write `manifest.json`, for other tools; where it is."""
-    from lakesql.compile.manifest_file import render_manifest
+    from lakesql.compile import manifest_file
 
-    path = manifest.outputs.target / "manifest.json"
-    write_atomically(path, render_manifest(manifest, compiled, read_schemas(manifest, manifest.directory)))
-    return path
+    return manifest_file.write_manifest(manifest, compiled, read_schemas(manifest, manifest.directory))
 
 
 def read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:

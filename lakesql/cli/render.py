@@ -9,7 +9,7 @@ from functools import partial
 
 from lakesql.cli.options import Options
 from lakesql.cli.report import read_line
-from lakesql.events import now_ms
+from lakesql.clock import now_ms
 from lakesql.observe.console import console
 from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from lakesql.cli.options import Options, find_directory
+from lakesql.clock import now_ms
 from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProfileError, explain_missing, render_problem
-from lakesql.events import now_ms
 
 
 def report_error(error: Exception, options: Options) -> int:

@@ -15,8 +15,9 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.live_tables import read_live_table
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.review import Compared, compare_with, with_live
+from lakesql.clock import now_ms
 from lakesql.errors import LakesqlError, UsageError
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.project.files import read_project

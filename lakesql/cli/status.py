@@ -34,8 +34,8 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
     With MODEL: the last day of its table. The exit code is 1 if a table, or the catalog, cannot be read.
     """
     from lakesql.cli import project
+    from lakesql.clock import now_ms
     from lakesql.errors import UsageError
-    from lakesql.events import now_ms
     from lakesql.run.status import read_statuses
 
     if name is not None and (select or exclude):

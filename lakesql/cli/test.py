@@ -202,7 +202,7 @@ def report_tests(manifest: Manifest, units: Sequence[Result], results: Sequence[
 def write_results(manifest: Manifest, results: Sequence[TestResult]) -> None:
     """Write `target/test_results.json`."""
     from lakesql.cli.test_report import render_results
-    from lakesql.events import now_ms
+    from lakesql.clock import now_ms
     from lakesql.project.files import write_atomically
     from lakesql.secrets import find_secrets
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lakesql.clock import now
 from lakesql.compile.call_times import with_times, without_times
 from lakesql.compile.checks import checks_of
 from lakesql.errors import Place, Problem, ProjectError, UsageError
-from lakesql.events import now
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
 from lakesql.names import COMPILED_FROM
@@ -73,7 +73,7 @@ class CompiledFiles:
 
         Raises `ProjectError` with the problems of all of them.
         """
-        self._each(names, lambda name: self.known(name) or self._build(name))
+        self._each(names, lambda name: self.is_known(name) or self._build(name))
 
     def compile(self, names: Iterable[str]) -> Mapping[str, str]:
         """The compiled texts of the models `names`; each stands in its file then.
@@ -92,6 +92,15 @@ class CompiledFiles:
         """What was said of a model when it was compiled last, if nothing has changed since."""
         found = self._cache.get(name, self.key(name))
         return None if found is None else self._decode(found)
+
+    @property
+    def version(self) -> str:
+        """Another one where another state of some model was compiled last."""
+        return self._cache.version
+
+    def is_known(self, name: str) -> bool:
+        """Whether a model was compiled before, and nothing has changed since."""
+        return self._cache.get(name, self.key(name)) is not None
 
     def key(self, name: str) -> str:
         """What the text of a model is made from, as a digest."""

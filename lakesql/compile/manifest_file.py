@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from lakesql import __version__
@@ -19,26 +20,80 @@ from lakesql.model.data_tests import DataTest
 from lakesql.model.model import Model
 from lakesql.model.properties import Freshness
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
+from lakesql.project.cache import CacheFile, digest
 from lakesql.project.duration import Duration
-from lakesql.project.files import shorten
+from lakesql.project.files import shorten, write_atomically
 from lakesql.project.procedures import DEFAULTS, Procedure
-from lakesql.project.profiles import connection_type
+from lakesql.project.profiles import adds_functions, connection_type
 from lakesql.stream.stream import Column, Stream
 
+MANIFEST = "manifest.json"
 
-def render_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> str:
-    """The text of the file. A model whose SELECT is not known to be right has the contract null.
 
-    The project's files stand in it, and `schemas`, the Avro schemas by their paths, so that a later version can be
-    compared with this one. What profiles.yml says is there by its names alone: it may hold what nobody else is to see.
+def write_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> Path:
+    """Write the file, unless it is there and nothing that it says has changed; where it is.
+
+    A model whose SELECT is not known to be right has the contract null. The project's files stand in it, and `schemas`,
+    the Avro schemas by their paths, so that a later version can be compared with this one. What profiles.yml says is
+    there by its names alone: it may hold what nobody else is to see.
     """
-    target, folder = manifest.target, shorten(compiled.folder, manifest.directory)
+    path = manifest.outputs.target / MANIFEST
+    cache = CacheFile(manifest.outputs.cache / MANIFEST)
+    key = _key(manifest, compiled, schemas)
+    written = cache.get(MANIFEST, key)
+    if written is not None and digest(_read(path)) == written:
+        return path
+    text = _render(manifest, compiled, schemas)
+    write_atomically(path, text)
+    cache.put(MANIFEST, key, digest(text))
+    cache.save((MANIFEST,))
+    return path
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _key(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> str:
+    """What the file is made from, as a digest.
+
+    Models, tests and macros are as the project's texts say them on this target with these vars. Of which models the
+    contract is known, and what it is, follows from them and from what the compiled files were made from.
+    """
+    target = manifest.target
+    said = (
+        _metadata(manifest),
+        shorten(compiled.folder, manifest.directory),
+        manifest.vars,
+        adds_functions(target.spark),
+        {name: str(table) for name, table in manifest.deferred.items()},
+        [_stream(stream) for stream in manifest.streams.values()],
+        compiled.version,
+    )
+    return digest(*map(_text, said), *manifest.texts, *manifest.texts.values(), *schemas, *schemas.values())
+
+
+def _render(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> str:
+    folder = shorten(compiled.folder, manifest.directory)
     nodes = {
         id_: {**_node(node), **_details(manifest, compiled, folder, node)}
         for id_, node in sorted(manifest.graph.nodes.items())
     }
     nodes |= {test.id: {**_node(test_node(test)), **_test(test, folder)} for test in manifest.data_tests}
-    metadata = {
+    # A node a line: as easy to compare as one with indents, and written ten times faster.
+    tasks = [f'"{id_}": {text}' for id_, text in sorted(_task_lines(manifest, folder))]
+    lines = ",\n".join([*tasks, *(f"{_text(id_)}: {_text(node)}" for id_, node in nodes.items())])
+    files = ",\n".join(f"{_text(path)}: {_text(text)}" for path, text in sorted({**manifest.texts, **schemas}.items()))
+    metadata = _text(_metadata(manifest))
+    return f'{{"metadata": {metadata},\n"nodes": {{\n{lines}\n}},\n"files": {{\n{files}\n}}}}\n'
+
+
+def _metadata(manifest: Manifest) -> dict[str, Any]:
+    target = manifest.target
+    return {
         "lakesql_version": __version__,
         "project": manifest.settings.name,
         "target": {
@@ -50,11 +105,6 @@ def render_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mappin
             "connections": {name: connection_type(it) for name, it in target.connections.items()},
         },
     }
-    # A node a line: as easy to compare as one with indents, and written ten times faster.
-    tasks = [f'"{id_}": {text}' for id_, text in sorted(_task_lines(manifest, folder))]
-    lines = ",\n".join([*tasks, *(f"{_text(id_)}: {_text(node)}" for id_, node in nodes.items())])
-    files = ",\n".join(f"{_text(path)}: {_text(text)}" for path, text in sorted({**manifest.texts, **schemas}.items()))
-    return f'{{"metadata": {_text(metadata)},\n"nodes": {{\n{lines}\n}},\n"files": {{\n{files}\n}}}}\n'
 
 
 def _text(value: object) -> str:

@@ -31,7 +31,7 @@ from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, said_at
+from lakesql.model.upkeep import MaintenanceTask, own_tasks, said_at
 from lakesql.model.writing import Writing, build_writing
 from lakesql.names import CHANGE
 from lakesql.project.procedures import (
@@ -427,9 +427,8 @@ def _check_columns(select: Select) -> Iterable[Problem]:
                 what = f"'{word}' in {option} is not a column of the SELECT."
                 yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
     names = {*known, *(it.name for it in select.writing.added)}
-    for task in maintenance_tasks(model):
-        if not task.is_beside:
-            yield from _check_task(select, task, names)
+    for task in own_tasks(model):
+        yield from _check_task(select, task, names)
     for option, columns in select.writing.updated.items():
         for index, column in enumerate(columns):
             if column.lower() not in lowered:
@@ -466,11 +465,11 @@ def _check_sizes(select: Select) -> Iterable[Problem]:
     """Sizes of files that Iceberg does not rewrite files by."""
     model = select.model
     terms = terms_of(model)
-    for task in maintenance_tasks(model):
+    for task in own_tasks(model):
         match task.options:
-            case RewriteDataFiles() as options if not task.is_beside:
+            case RewriteDataFiles() as options:
                 found = find_disordered(options, terms.target_bytes)
-            case RewritePositionDeleteFiles() as options if not task.is_beside:
+            case RewritePositionDeleteFiles() as options:
                 found = find_disordered(options, terms.deletes_target_bytes)
             case _:
                 continue
@@ -635,7 +634,8 @@ def _check_mode(select: Select) -> Iterable[Problem]:
     for option, condition in writing.match_conditions.items():
         if isinstance(problem := read_expression(condition, select.columns, ("source", "target")), Problem):
             yield problem.at(model.option_place(option))
-    if not writing.memories and model.facts.config.get("tombstone_retention"):
+    is_asked = "tombstone_retention" in model.options and model.said.get("tombstone_retention")
+    if is_asked and not writing.memories:
         yield Problem(
             "contradictory-options",
             "tombstone_retention is given, and deleted keys are not remembered.",

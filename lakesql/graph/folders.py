@@ -43,10 +43,11 @@ def check_folders_apart(
     One problem is told for each setting that has to be changed.
     """
     models = tuple(models)
-    tables = _table_folders(target.catalog, models)
+    uses = (*_checkpoints(target, models), *_inputs(target, streams, directory), *_outputs(target, outputs))
+    tables = _table_folders(target.catalog, models, uses)
     above = _folders_above(tables)
     told: set[str] = set()
-    for use in (*_checkpoints(target, models), *_inputs(target, streams, directory), *_outputs(target, outputs)):
+    for use in uses:
         within = next((tables[each] for each in _up(use.parts) if each in tables), None)
         around = above.get(use.parts) if use.is_moved else None
         table = within or around
@@ -84,26 +85,63 @@ class _Use:
     is_moved: bool = False
 
 
-def _table_folders(catalog: Catalog, models: Iterable[Model]) -> dict[Parts, _Table]:
-    """The folders of all tables that the models write, those beside them and their rebuilds too."""
+def _table_folders(catalog: Catalog, models: Iterable[Model], uses: Iterable[_Use]) -> dict[Parts, _Table]:
+    """The folders of tables that the models write, those beside them and their rebuilds too.
+
+    A namespace's folder that none of the `uses` lies in, or is moved with, has no table of which something can be
+    wrong: its tables are left out but for those that are links to another folder.
+    """
     found: dict[Parts, _Table] = {}
-    namespaces: dict[str, Parts] = {}
+    namespaces: dict[str, _Namespace] = {}
     for model in models:
         own = model.table
         for key in LOCATIONS:
             if folder := model.config.properties.get(key, ""):
                 found[_parts(folder)] = _Table(str(own), folder)
-        folder = _namespace_folder(catalog, own.namespace)
-        if not folder:
-            continue
         if own.namespace not in namespaces:
-            namespaces[own.namespace] = _parts(folder)
-        for table in own.family:
-            found[*namespaces[own.namespace], table.name] = _Table(str(table), f"{folder}/{table.name}")
-        local = local_folder(folder)
-        if local is not None and (local / own.name).is_symlink():
+            namespaces[own.namespace] = _namespace(_namespace_folder(catalog, own.namespace), uses)
+        namespace = namespaces[own.namespace]
+        folder = namespace.folder
+        if own.name in namespace.links:
             found[_parts(f"{folder}/{own.name}")] = _Table(str(own), f"{folder}/{own.name}")
+        if not namespace.is_used:
+            continue
+        for table in own.family:
+            found[*namespace.parts, table.name] = _Table(str(table), f"{folder}/{table.name}")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespace:
+    """The folder that a catalog makes the tables of a namespace in, '' where it is not known.
+
+    `is_used`: something else lies in it, or it is moved with something else. `links` are the links in it.
+    """
+
+    folder: str
+    parts: Parts
+    is_used: bool
+    links: frozenset[str]
+
+
+def _namespace(folder: str, uses: Iterable[_Use]) -> _Namespace:
+    if not folder:
+        return _Namespace(folder, (), is_used=False, links=frozenset())
+    parts = _parts(folder)
+    is_used = any(_is_within(use.parts, parts) or (use.is_moved and _is_within(parts, use.parts)) for use in uses)
+    return _Namespace(folder, parts, is_used, _links(local_folder(folder)))
+
+
+def _is_within(inner: Parts, outer: Parts) -> bool:
+    return inner[: len(outer)] == outer
+
+
+def _links(folder: Path | None) -> frozenset[str]:
+    """The names of the links in a local folder; none, where it is not there or cannot be read."""
+    try:
+        return frozenset(entry.name for entry in os.scandir(folder) if entry.is_symlink()) if folder else frozenset()
+    except OSError:
+        return frozenset()
 
 
 def _namespace_folder(catalog: Catalog, namespace: str) -> str:

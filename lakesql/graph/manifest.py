@@ -33,7 +33,7 @@ from lakesql.model.properties import ModelProperties, read_model_properties, rea
 from lakesql.model.retention import replaced_options
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
-from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, said_at
+from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, own_tasks, said_at
 from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
@@ -205,8 +205,8 @@ def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
     facts = TemplateFacts(
         template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
     )
-    config = read_config(facts.config, defaults)
-    return ModelFile(facts, config, merge_config(defaults, facts.config).plain())
+    config = read_config(template.config, defaults)
+    return ModelFile(facts, config, merge_config(defaults, template.config).plain())
 
 
 def reads_model(manifest: Manifest, stream: str) -> Model | None:
@@ -362,7 +362,7 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
 def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) -> Iterable[Problem]:
     """What is wrong between how a table is maintained, how it is ordered, and who reads it as a stream."""
     for model in models.values():
-        tasks = [task for task in maintenance_tasks(model) if not task.is_beside]
+        tasks = own_tasks(model)
         is_ordered = model.config.order_by or build_writing(model.config).order_by
         for task in tasks:
             match task.options:
@@ -377,9 +377,9 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
             read = None if found.name in streams else models.get(found.name)
             if read is None or not isinstance(model.trigger, Every):
                 continue
-            for task in maintenance_tasks(read):
+            for task in own_tasks(read):
                 expiry = task.options
-                if task.is_beside or not isinstance(expiry, ExpireSnapshots):
+                if not isinstance(expiry, ExpireSnapshots):
                     continue
                 after, after_ms = expiry.older_than.text, expiry.older_than.length_ms
                 if isinstance(read.trigger, Every) and expiry.most is not None:
@@ -412,8 +412,8 @@ def _check_retention(model: Model, tasks: Iterable[MaintenanceTask]) -> Iterable
 def _find_blunt(models: Iterable[Model]) -> Iterable[Problem]:
     """Options by which orphans are found less exactly: files that a table has may be taken for another's."""
     for model in models:
-        for task in maintenance_tasks(model):
-            if task.is_beside or not isinstance(task.options, RemoveOrphanFiles):
+        for task in own_tasks(model):
+            if not isinstance(task.options, RemoveOrphanFiles):
                 continue
             blunt = blunt_options(task.options)
             if blunt:

@@ -71,7 +71,7 @@ class FileCache:
         if found is not None and found["macros"] == digest_macros(found["macros"], macros):
             return self._decode_model(found["said"])  # type: ignore[no-any-return]
         said = parse_model(file, defaults, macros)
-        kept = replace(said, facts=replace(said.facts, template=None))
+        kept = replace(said, facts=replace(said.facts, config=None, template=None))
         self._cache.put(file.path, key, {"macros": digest_macros(said.facts.macros, macros), "said": encode(kept)})
         return said
 

@@ -12,7 +12,7 @@ from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
 from lakesql.project.procedures import Procedure
 from lakesql.template.reader import Reference
-from lakesql.template.template import Template
+from lakesql.template.template import Template, read_config_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,11 @@ class TemplateFacts:
     """What a template says without being rendered: all that the graph needs, and what a cache can keep.
 
     `vars` and `macros` are those it can reach; `reads` says which of `this`, `target`, `is_full_refresh` it reads.
-    `template` is the parsed template, where the facts come fresh from it: who renders it need not parse it again.
+    `config` is what `config(...)` says, with the place of each word, and `template` the parsed template, where the
+    facts come fresh from it: no cache keeps them, as few commands ask for them.
     """
 
-    config: Node
+    config: Node | None
     streams: tuple[Reference, ...]
     refs: tuple[Reference, ...]
     vars: frozenset[str]
@@ -66,8 +67,9 @@ class MaintenanceModel:
 
     def option_place(self, option: str) -> Place:
         """Where `config(...)` gives an option; the call, if it does not."""
-        entry = self.facts.config.entries().get(option)
-        return entry.place if entry else self.facts.config.place
+        config = self.facts.config or read_config_again(self.path, self.source)
+        entry = config.entries().get(option)
+        return entry.place if entry else config.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,14 @@ class Model:
         """The model's file."""
         return Place(self.path, 1, 1)
 
+    @property
+    def said(self) -> Node:
+        """What the file's `config(...)` says, with the place of each word."""
+        return self.facts.config or read_config_again(self.path, self.source)
+
     def option_place(self, option: str, item: int | None = None) -> Place:
         """Where `config(...)` gives an option, or one item of it; the call, or the file, if it does not."""
-        config = self.facts.config
+        config = self.said
         entry = config.entries().get(option)
         if entry is not None and item is not None and isinstance(entry.value, tuple):
             return entry.value[item].place

@@ -124,25 +124,29 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
-    """The tasks of a model: those of its table, unless somebody else maintains it, of its dead letters, and of what
-    its batches may remember."""
+    """The tasks of a model: those of its own table, of its dead letters, and of what its batches may remember."""
     tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
     tables |= {model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind) for kind in memories_of(model.config)}
-    procedures = model.config.maintenance.procedures
-    own = [
-        task
-        for name, options in (procedures.items() if is_maintained(model) else ())
-        for task in _written(model, name) or (MaintenanceTask(model.name, model.name, name, model.table, options),)
-    ]
-    beside = {name: _beside(name, options) for name, options in procedures.items()}
+    beside = {name: _beside(name, options) for name, options in model.config.maintenance.procedures.items()}
     return (
-        *own,
+        *own_tasks(model),
         *(
             MaintenanceTask(model.name, owner, name, table, options, is_beside=True)
             for owner, table in tables.items()
             for name, options in beside.items()
         ),
     )
+
+
+def own_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
+    """The tasks of a model's own table: none, where somebody else maintains it."""
+    if not is_maintained(model):
+        return ()
+    tasks: list[MaintenanceTask] = []
+    for name, options in model.config.maintenance.procedures.items():
+        written = _written(model, name)
+        tasks += written or (MaintenanceTask(model.name, model.name, name, model.table, options),)
+    return tuple(tasks)
 
 
 def said_at(model: Model, task: MaintenanceTask) -> Place:

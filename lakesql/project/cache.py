@@ -26,6 +26,8 @@ class CacheFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writer = _writer()
+        self.version = ""
+        """Another one for any other entries that were loaded or saved."""
         self._entries = self._load()
         self._changed = False
 
@@ -47,15 +49,20 @@ class CacheFile:
         for name in gone:
             del self._entries[name]
         entries = json.dumps(self._entries, separators=(",", ":"))
+        self.version = _head(self._writer, entries)
         with contextlib.suppress(OSError):
-            write_atomically(self._path, f"{_head(self._writer, entries)}\n{entries}")
+            write_atomically(self._path, f"{self.version}\n{entries}")
 
     def _load(self) -> dict[str, list[Any]]:
         try:
             head, _, entries = self._path.read_bytes().decode().partition("\n")
         except (OSError, UnicodeDecodeError):
             return {}
-        return json.loads(entries) if head == _head(self._writer, entries) else {}
+        if head != _head(self._writer, entries):
+            return {}
+        self.version = head
+        found: dict[str, list[Any]] = json.loads(entries)
+        return found
 
 
 def _head(writer: str, entries: str) -> str:

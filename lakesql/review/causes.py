@@ -81,7 +81,7 @@ def column_place(change: Change, name: str) -> Place:
         return found
     for added in change.after.writing.added:
         if added.name.lower() == name.lower():
-            is_said = change.model.facts.config.get(added.option)
+            is_said = change.model.said.get(added.option)
             return option_place(change.new, change.model, added.option if is_said else "mode")
     return sql_place(change, first_change(change.before.query.sql, change.after.query.sql))
 
@@ -91,7 +91,7 @@ def option_place(version: Version, model: Model, option: str) -> Place:
 
     An option of the target's is one of its keys.
     """
-    if model.facts.config.get(option):
+    if model.said.get(option):
         return model.option_place(option)
     folders = folder_defaults(version.files.settings.models, model.fqn)
     if folders.get(option):
@@ -105,7 +105,7 @@ def changed_option_place(change: Change, option: str) -> Place:
     """Where the cause of an option's other value stands; where it was said by a folder, the settings' defaults."""
     before = option_place(change.old, change.before.model, option)
     after = option_place(change.new, change.model, option)
-    is_said = after != change.model.facts.config.place
+    is_said = after != change.model.said.place
     if not is_said and before.path != change.before.model.path:
         in_settings = before.path == SETTINGS_FILE
         return change.new.files.settings.models.place if in_settings else target_place(change.new, option)

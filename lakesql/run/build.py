@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from graphlib import TopologicalSorter
 
+from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, RunError
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, Noted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest

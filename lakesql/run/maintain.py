@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.ledger.snapshots import table_exists
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.maintenance.orphans import Sweep
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, RunError
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, Noted
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.models import LeasedQueries, QueriesBy
 from lakesql.run.prepare import check_specs, find_upkeep

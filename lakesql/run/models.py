@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakesql.catalog.connect import OpenCatalog, check_checkpoints
+from lakesql.clock import now_ms
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import ModelQuery
@@ -18,7 +19,7 @@ from lakesql.engine.sources.binding import TableSource
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
-from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted, now_ms
+from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow

@@ -25,6 +25,7 @@ from lakesql import __version__
 from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, check_warehouse
 from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
+from lakesql.clock import now_ms
 from lakesql.compile.select import Select
 from lakesql.engine.maintenance.due import find_due, time_left_ms
 from lakesql.engine.maintenance.figures import TableFacts, Work, facts_of, level_of
@@ -32,7 +33,7 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import local_hidden, possible_files
 from lakesql.engine.sources.left_out import explain_hidden
 from lakesql.errors import LakesqlError, Place, first_line
-from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty, now_ms
+from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.ledger.carried import carried_in
 from lakesql.ledger.entry import Snapshot, ledger_tag, newest_entry

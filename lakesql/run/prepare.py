@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import load_table_state
+from lakesql.clock import now_ms
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns
 from lakesql.compile.table import build_table_spec
@@ -26,7 +27,7 @@ from lakesql.engine.progress.open import check_starts, open_progress, restart
 from lakesql.engine.progress.paths import forget_unmeant, keep_paths
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
-from lakesql.events import Emit, FilesLeftOut, Noted, now_ms
+from lakesql.events import Emit, FilesLeftOut, Noted
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.model import Model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks, said_at

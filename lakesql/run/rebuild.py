@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from lakesql.catalog.tables import load_table_state
+from lakesql.clock import now_ms
 from lakesql.compile.select import Select, build_select
 from lakesql.compile.table import TableSpec, build_table_spec, create_table, dead_letter_spec, format_version
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
@@ -46,7 +47,7 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, Place, RunError, TransientError
-from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied, now_ms
+from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied
 from lakesql.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.model.config import AvailableNow
 from lakesql.model.retention import GC_ENABLED

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakesql.clock import now_ms
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableSpec, create_table, dead_letter_spec, properties_text
@@ -16,7 +17,7 @@ from lakesql.engine.ledger.commit import HeadMovedError, conflict
 from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_ledger, table_exists, table_id
 from lakesql.engine.ledger.swap import drop_table, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
-from lakesql.events import Noted, now_ms
+from lakesql.events import Noted
 from lakesql.ledger.entry import Entry, summary_of
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName

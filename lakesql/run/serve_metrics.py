@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from lakesql.clock import now_ms
 from lakesql.errors import ProfileError
-from lakesql.events import now_ms
 from lakesql.observe.metrics import CONTENT_TYPE, RunMetrics
 
 

@@ -11,6 +11,7 @@ from threading import Lock, Thread
 from types import MappingProxyType
 from typing import Protocol
 
+from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.failure import AWAY_OR_WRONG
 from lakesql.errors import FilesSetAside, LakesqlError, Problem, TransientError
@@ -25,7 +26,6 @@ from lakesql.events import (
     Reason,
     Retrying,
     Status,
-    now_ms,
 )
 from lakesql.model.properties import NO_LIMITS, Freshness
 from lakesql.observe.status_text import sentence

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from jinja2 import nodes
 
@@ -118,6 +119,14 @@ def parse_template(path: str, source: str, macros: Macros) -> Template:
         {**macros.by_name, **reader.locals} if reader.locals else macros.by_name,
         lines,
     )
+
+
+@lru_cache(maxsize=64)
+def read_config_again(path: str, source: str) -> Node:
+    """What `config(...)` says in a model's file that was found right before."""
+    reader = Reader(source_of(path, source), frozenset())
+    check_model(reader, parse_jinja(reader.source))
+    return reader.config or Node({}, Place(path, 1, 1))
 
 
 def render_template(template: Template, names: Names) -> Rendered:

@@ -24,11 +24,12 @@ from unittest import mock
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
+from lakesql.clock import now_ms
 from lakesql.compile.select import build_selects
 from lakesql.engine.batch.sink import Step
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.progress.progress import Progress
-from lakesql.events import Event, now_ms
+from lakesql.events import Event
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.observe.jsonl import render_json
 from lakesql.progress.state import Decision, Fresh, ProgressState, Resume

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from lakesql.clock import now_ms
 from lakesql.engine.ledger import commit
 from lakesql.engine.ledger.commit import HeadMovedError, Staged, begin_commit, discard, publish, stage
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError
-from lakesql.events import now_ms
 from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project

@@ -12,8 +12,9 @@ import pytest
 from pyiceberg.table import Table
 
 from lakesql.catalog.table_facts import read_facts
+from lakesql.clock import now_ms
 from lakesql.compile.growth import Counts, Growth
-from lakesql.events import BatchCommitted, Event, TableMaintained, now_ms
+from lakesql.events import BatchCommitted, Event, TableMaintained
 from lakesql.model.table_name import TableName
 from lakesql.plan.forecast import Given, forecast
 from lakesql.plan.health import TableFacts

@@ -17,6 +17,7 @@ import pytest
 
 from lakesql.catalog.connect import open_catalog
 from lakesql.catalog.table_facts import read_facts
+from lakesql.clock import now_ms
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
@@ -27,7 +28,7 @@ from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.session import catalog_conf
-from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained, now_ms
+from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained
 from lakesql.model.table_name import TableName
 from lakesql.names import MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (

@@ -16,7 +16,7 @@ import duckdb_extension_iceberg
 import pytest
 
 from lakesql.catalog.table_facts import read_facts
-from lakesql.events import now_ms
+from lakesql.clock import now_ms
 from lakesql.model.table_name import TableName
 from lakesql.observe.tally import RunTally, count_event
 from lakesql.plan.health import Figures, Judged, TableFacts, measure

@@ -25,9 +25,10 @@ from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.catalog.metadata import open_metadata, read_opened
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
+from lakesql.clock import now_ms
 from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.figures import Work, parse_facts, render_work
-from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, StreamEmpty, now_ms
+from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, StreamEmpty
 from lakesql.model.table_name import TableName
 from lakesql.names import (
     LEDGER_BATCH,

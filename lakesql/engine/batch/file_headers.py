@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakesql.clock import now_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import FileHeaders, with_headers, with_letters_headers
 from lakesql.engine.sources.file_order import with_file_order
 from lakesql.engine.sources.parsed import unpack
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, Noted
 
 SHOWN = 3
 """How many headers of a batch are named."""

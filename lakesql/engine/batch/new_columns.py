@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakesql.clock import now_ms
 from lakesql.errors import RunError, TransientError
-from lakesql.events import ColumnsAbsent, Emit, now_ms
+from lakesql.events import ColumnsAbsent, Emit
 from lakesql.model.model import Model
 from lakesql.names import NEW_FIELDS
 from lakesql.stream.feed_schema import merge_fields, parse_field

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import leave_out_ahead
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.sink import Sink
@@ -29,7 +30,7 @@ from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
-from lakesql.events import PartitionLag, now_ms
+from lakesql.events import PartitionLag
 from lakesql.ledger.entry import Snapshot
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW

@@ -9,13 +9,14 @@ from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
+from lakesql.clock import now_ms
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.engine.ledger.swap import drop_table
 from lakesql.errors import RunError
-from lakesql.events import Emit, Noted, StepApplied, now_ms
+from lakesql.events import Emit, Noted, StepApplied
 from lakesql.model.config import SchemaChange
 from lakesql.names import DELETED_AT, MEMORY_SUFFIXES
 from lakesql.plan.steps import check_mergeable, plan_table

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
+from lakesql.clock import now_ms
 from lakesql.engine.batch.arrivals import last_execution
 from lakesql.engine.batch.dead_letter import DeadLetters
 from lakesql.engine.batch.sink import Sink
@@ -26,7 +27,7 @@ from lakesql.engine.sources.scans import ListedFile, listed_files, uri_of
 from lakesql.engine.spark.failure import find_transient, is_of_storage, unreadable_file
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import FilesSetAside, LakesqlError, RunError
-from lakesql.events import Noted, now_ms
+from lakesql.events import Noted
 from lakesql.names import FILE_UNREADABLE
 from lakesql.observe.text import count
 from lakesql.project.profiles import Files

@@ -10,6 +10,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.counters import Counts, ReplacedText
@@ -30,7 +31,7 @@ from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_co
 from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.errors import LakesqlError
-from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected, now_ms
+from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected
 from lakesql.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 
 PUBLISH_TRIES = 5

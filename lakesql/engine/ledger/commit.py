@@ -19,6 +19,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from lakesql.clock import now_ms
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
     carrying_properties,
@@ -31,7 +32,6 @@ from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.plan import write_to
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
-from lakesql.events import now_ms
 from lakesql.ledger.carried import carry
 from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, summary_of
 from lakesql.model.table_name import TableName

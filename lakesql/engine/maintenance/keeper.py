@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from pyspark.sql import Row, SparkSession
 
+from lakesql.clock import now_ms
 from lakesql.compile.maintenance import call_text, iceberg_options, partitions_text
 from lakesql.compile.quote import table_name
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
@@ -47,7 +48,7 @@ from lakesql.engine.maintenance.planned import plan_rewrite
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.failure import read_cause
-from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
+from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained
 from lakesql.ledger.entry import totals_of
 from lakesql.model.config import SortField
 from lakesql.model.retention import GC_ENABLED

@@ -9,6 +9,7 @@ from typing import assert_never
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
+from lakesql.clock import now_ms
 from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
@@ -29,7 +30,6 @@ from lakesql.engine.sources.globs import find_files, find_hidden, find_unlisted,
 from lakesql.engine.sources.left_out import explain_hidden
 from lakesql.engine.spark.failure import unlisted_name
 from lakesql.errors import RunError
-from lakesql.events import now_ms
 from lakesql.model.table_name import TableName
 from lakesql.progress.position import Source, SourceKind, find_rebuilt
 from lakesql.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.clock import now_ms
 from lakesql.engine.records.finer_times import is_finer
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack_one
@@ -28,7 +29,7 @@ from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.plan import as_given, frame_of
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import RunError
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, Noted
 from lakesql.observe.text import count
 from lakesql.project.profiles import Files
 from lakesql.source.pattern import escape_glob, files_below, listing_of, without_scheme
