@@ -24,7 +24,7 @@ class TemplateFacts:
     facts come fresh from it: no cache keeps them, as few commands ask for them.
     """
 
-    config: Node | None
+    config: Node | None = field(compare=False)
     streams: tuple[Reference, ...]
     refs: tuple[Reference, ...]
     vars: frozenset[str]

@@ -50,11 +50,11 @@ from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.stream.recording import RawRecord, render_record
 from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
-from lakesql.unit.clock import find_running_clock
 from lakesql.unit.expected import compare
 from lakesql.unit.fixture_values import Value, exact, json_text
 from lakesql.unit.fixtures import Row, read_rows
 from lakesql.unit.outcomes import Failed, Outcome, Result
+from lakesql.unit.running_clock import find_running_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

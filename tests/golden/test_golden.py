@@ -151,6 +151,7 @@ def test_a_cached_project_equals_a_freshly_parsed_one(
         shutil.rmtree(folder / "target")
         fresh = load_project(Options(project_dir=folder))
         assert (kept.models, kept.streams, kept.graph) == (fresh.models, fresh.streams, fresh.graph)
+        assert [model.said for model in kept.models.values()] == [model.said for model in fresh.models.values()]
         assert all(model.facts.template is None for model in kept.models.values())
         assert all(model.facts.template is not None for model in fresh.models.values())
 

@@ -62,7 +62,7 @@ def test_the_help_imports_no_command() -> None:
     assert {name for name in imported if name.startswith("lakesql.")} <= {
         "lakesql.cli",
         *(f"lakesql.cli.{name}" for name in ("main", "options", "report")),
-        *(f"lakesql.{name}" for name in ("conditions", "errors", "events", "secrets", "words")),
+        *(f"lakesql.{name}" for name in ("clock", "conditions", "errors", "secrets", "words")),
     }
 
 

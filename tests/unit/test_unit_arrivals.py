@@ -14,7 +14,7 @@ from lakesql.errors import Place, ProjectError
 from lakesql.project.yaml import parse_yaml
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.unit.arrivals_given import Arrival, read_arrivals, topic_stream
-from lakesql.unit.clock import find_running_clock
+from lakesql.unit.running_clock import find_running_clock
 
 NOW = datetime(2026, 3, 5, 12)
 PLAIN = {
