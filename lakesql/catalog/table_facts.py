@@ -24,7 +24,7 @@ from lakesql.names import (
     TAG_PREFIX,
 )
 from lakesql.plan.health import Commit, Deletes, LiveFile, Manifest, MetadataFacts, Replaced, TableFacts, event_ms
-from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
+from lakesql.table.metadata import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

@@ -11,8 +11,6 @@ from lakesql.compile.checks import show_checks
 from lakesql.compile.growth import (
     ROW_BYTES,
     ROWS_PER_SECOND,
-    Counts,
-    Growth,
     assume,
     grow_assumed,
 )
@@ -20,10 +18,11 @@ from lakesql.compile.notes import find_notes
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
-from lakesql.model.upkeep import maintenance_of, maintenance_tasks
+from lakesql.model.upkeep import maintenance_tasks, own_tasks
 from lakesql.names import CHANGE, COMPILED_FROM, MARKED_AT
 from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import Column
+from lakesql.table.simulation import Counts, Growth
 
 _WIDTH = 120
 
@@ -276,10 +275,9 @@ def _progress(select: Select) -> str:
 
 
 def _maintenance(select: Select) -> str:
-    maintenance = maintenance_of(select.model)
-    if maintenance is None:
+    if not own_tasks(select.model):
         return "none; somebody else maintains the table"
-    share = f"{maintenance.max_time_ratio * 100:g}%"
+    share = f"{select.model.config.maintenance.max_time_ratio * 100:g}%"
     own = dict.fromkeys(task.name if task.written else task.procedure for task in maintenance_tasks(select.model))
     return f"{', '.join(own)}, where due, between two batches, in {share} of the time at most"
 

@@ -15,7 +15,6 @@ from lakesql.compile.checks import (
     is_unsteady,
     names_of,
 )
-from lakesql.compile.growth import terms_of
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import (
     find_misused,
@@ -25,7 +24,7 @@ from lakesql.compile.storable import (
     say_unstorable,
     takes,
 )
-from lakesql.compile.table import format_version, partition_text
+from lakesql.compile.table import format_version, partition_text, terms_of
 from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.config import mode_of

@@ -9,10 +9,12 @@ from typing import Literal
 from lakesql.compile.quote import field_path, identifier, table_name, text
 from lakesql.compile.storable import can_be_ordered
 from lakesql.model.config import Config, PartitionField, SortField
+from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
 from lakesql.names import CHANGE
 from lakesql.stream.stream import CHANGE_FIELDS
+from lakesql.table.terms import Terms, read_terms
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {
     "format-version": "2",
@@ -193,3 +195,9 @@ def properties_text(properties: Mapping[str, str]) -> str:
     """The properties of a table as CREATE TABLE reads them."""
     lines = ",\n".join(f"  {text(key)} = {text(value)}" for key, value in properties.items())
     return f"TBLPROPERTIES (\n{lines}\n)"
+
+
+def terms_of(model: Model) -> Terms:
+    """The terms of the table that the model's configuration asks for."""
+    said = {**DEFAULT_PROPERTIES, **build_writing(model.config).properties, **model.config.properties}
+    return read_terms(said)

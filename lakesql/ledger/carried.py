@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesql.ledger.entry import Snapshot
+from lakesql.ledger.entry import Snapshot, snapshot_of
 from lakesql.names import CARRIED_PROPERTY, LEDGER_MODEL
 
 _OF_NESSIE = "nessie."
@@ -59,7 +59,7 @@ def carried_in(metadata: Mapping[str, Any]) -> tuple[Snapshot, ...]:
     head = metadata.get("current-snapshot-id")
     sequence = next((_sequence(each) for each in metadata.get("snapshots", ()) if each["snapshot-id"] == head), -1)
     found = carried_facts(metadata.get("properties") or {}, sequence)
-    return tuple(Snapshot(each["snapshot-id"], each["summary"]) for each in found)
+    return tuple(map(snapshot_of, found))
 
 
 def _sequence(facts: Mapping[str, Any]) -> int:

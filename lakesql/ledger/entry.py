@@ -87,16 +87,31 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot of an Iceberg table: its id, its summary, and the id of the one that it was made on."""
+    """A snapshot of an Iceberg table: its id, its summary, the id of the one that it was made on, and when that was."""
 
     id: int
     summary: Mapping[str, str]
     parent: int | None = None
+    at_ms: int = 0
+
+    def count(self, key: str) -> int:
+        """A number of the summary; 0 where it has none."""
+        return int(self.summary.get(key, 0))
+
+    @property
+    def delete_files(self) -> int:
+        """How many delete files the table has."""
+        return self.count("total-delete-files")
+
+    @property
+    def deleted_rows(self) -> int:
+        """How many rows the delete files of the table delete: some of them twice, where others write to it too."""
+        return self.count("total-position-deletes") + self.count("total-equality-deletes")
 
     @property
     def added(self) -> int:
         """How many rows its commit wrote, those among them that were in the table before, in files that it removed."""
-        return int(self.summary.get("added-records", 0))
+        return self.count("added-records")
 
     @property
     def rewrote(self) -> bool:
@@ -111,13 +126,19 @@ class Snapshot:
     @property
     def total(self) -> int:
         """How many rows the table has in it, deleted ones among them of which files still hold the data."""
-        return int(self.summary.get("total-records", 0))
+        return self.count("total-records")
 
     @property
     def live(self) -> int:
         """How many rows a reader sees. A table that something else writes may count a row as deleted twice."""
-        deletes = ("total-position-deletes", "total-equality-deletes")
-        return max(0, self.total - sum(int(self.summary.get(each, 0)) for each in deletes))
+        return max(0, self.total - self.deleted_rows)
+
+
+def snapshot_of(found: Mapping[str, Any]) -> Snapshot:
+    """A snapshot in Iceberg's JSON."""
+    return Snapshot(
+        found["snapshot-id"], found.get("summary", {}), found.get("parent-snapshot-id"), found.get("timestamp-ms", 0)
+    )
 
 
 def rows_written(summary: Mapping[str, str]) -> int:

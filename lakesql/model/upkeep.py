@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from lakesql.errors import Place
 from lakesql.model.model import Model, WrittenCall
@@ -14,7 +14,6 @@ from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY, MEMORY_SUFFIXES
 from lakesql.project.procedures import (
     DEFAULTS,
-    NEVER,
     RECENT,
     SORT_OPTIONS,
     ZORDER_OPTIONS,
@@ -26,7 +25,6 @@ from lakesql.project.procedures import (
     RewriteManifests,
     RewritePositionDeleteFiles,
     changing_maintenance,
-    scale_thresholds,
 )
 
 
@@ -96,18 +94,6 @@ def is_maintained(model: Model) -> bool:
 def is_left(properties: Mapping[str, str]) -> bool:
     """Whether the properties of a table leave its maintenance to somebody else."""
     return properties.get(MAINTAINED_PROPERTY, "").lower() == "false"
-
-
-def maintenance_of(model: Model) -> Maintenance | None:
-    """How lakesql maintains the model's own table, written statements in their places; None where it does not."""
-    maintenance = model.config.maintenance
-    if not maintenance.procedures or not is_maintained(model):
-        return None
-    written: dict[str, Any] = {
-        call.procedure: scale_thresholds(call.options, NEVER) if call.is_by_time else call.options
-        for call in model.calls
-    }
-    return replace(maintenance, **written)
 
 
 def rewrite_of(model: Model) -> RewriteDataFiles:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from lakesql.compile.growth import Growth
 from lakesql.model.config import trigger_text
 from lakesql.plan.forecast import Forecast, Outlook
+from lakesql.table.simulation import Growth
 
 
 def render_forecast_lines(forecasts: Iterable[Forecast]) -> str:

@@ -7,12 +7,12 @@ from typing import TextIO
 
 from rich.text import Text
 
-from lakesql.compile.growth import Counts
 from lakesql.model.config import Every, trigger_text
 from lakesql.observe.layout import Column, Row, fit_table
 from lakesql.observe.status_table import below, draw, terminal_width
 from lakesql.observe.text import STYLES, duration, number, percent, printable, size
 from lakesql.plan.forecast import Forecast, Input, Outlook, Source
+from lakesql.table.simulation import Counts
 
 
 def draw_forecasts(out: TextIO, forecasts: Sequence[Forecast], environ: Mapping[str, str]) -> None:

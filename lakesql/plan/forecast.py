@@ -13,28 +13,23 @@ from lakesql.compile.growth import (
     ROW_BYTES,
     ROWS_PER_SECOND,
     RUN_MS,
-    Counts,
-    Growth,
-    Sizes,
-    Stock,
-    Terms,
-    Writes,
     assume_writes,
     commit_files,
     falls_behind,
-    grow,
     interval_of,
     maintenance_by,
-    read_terms,
     sizes_of,
-    terms_of,
 )
+from lakesql.compile.table import terms_of
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS, build_writing
 from lakesql.plan.health import LAST_COMMITS, Commit, LiveFile, MetadataFacts, TableFacts, percentile
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
+from lakesql.table.simulation import Counts, Growth, Sizes, Stock, Writes, grow
+from lakesql.table.terms import Terms, read_terms
+from lakesql.table.uncompacted import Uncompacted
 
 TRIGGERS = (
     Every("10 seconds", 10_000),
@@ -323,15 +318,19 @@ def _stock(facts: TableFacts, metadata: MetadataFacts, now_ms: int) -> Stock:
     ages = [float(now_ms - commit.at_ms) for commit in facts.commits][: facts.snapshots]
     oldest = ages[0] if ages else 0.0
     totals = facts.totals
+    deleted = sum(file.rows for file in deletes) if totals.deletes is None else totals.deletes
+    delete_files = len(deletes) if totals.delete_files is None else totals.delete_files
+    rows = sum(file.rows for file in data) if totals.rows is None else totals.rows
+    new_small = sum(commit.files / commit.partitions for commit in since if _is_small(commit, facts))
     return Stock(
         data_files=len(data) if totals.data_files is None else totals.data_files,
         small_files=len(small),
         small_bytes=sum(file.size_bytes for file in small),
         small_partitions=len({file.partition for file in small}),
-        new_small=sum(commit.files / commit.partitions for commit in since if _is_small(commit, facts)),
-        rows=sum(file.rows for file in data) if totals.rows is None else totals.rows,
-        deleted=sum(file.rows for file in deletes) if totals.deletes is None else totals.deletes,
-        delete_files=len(deletes) if totals.delete_files is None else totals.delete_files,
+        uncompacted=Uncompacted(small_files=new_small, deleted_ratio=deleted / max(1, rows), delete_files=delete_files),
+        rows=rows,
+        deleted=deleted,
+        delete_files=delete_files,
         data_manifests=sum(not each.is_delete for each in metadata.manifests),
         delete_manifests=sum(each.is_delete for each in metadata.manifests),
         ages_ms=(*[oldest] * (facts.snapshots - len(ages)), *ages),

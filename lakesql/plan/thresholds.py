@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-TARGET_FILE_SIZE_BYTES = 536_870_912
-"""Iceberg's own target, of a table that says none (`write.target-file-size-bytes`)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Bound:

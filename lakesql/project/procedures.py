@@ -6,11 +6,10 @@ knows, with `_` for `-` and units in the values, and beside them when it is due.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any, Literal, assert_never, get_args
+from typing import Any, Literal, get_args
 
 from lakesql.decode import Node, decode, fields_of, option, read_entries, read_option_text, read_positive
 from lakesql.errors import Problem, ProjectError
@@ -405,33 +404,6 @@ def iceberg_names(procedure: str) -> Mapping[str, str]:
 def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
     """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are taken in."""
     return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
-
-
-NEVER = 2.0**40
-"""How many times a threshold would have to be passed where the trigger alone counts."""
-
-
-def is_by_time(options: RewriteDataFiles | RewritePositionDeleteFiles) -> bool:
-    """Whether the thresholds have been scaled by `NEVER`: the trigger alone counts."""
-    return options.delete_files >= NEVER / 2
-
-
-def scale_thresholds(options: Procedure, factor: float) -> Procedure:
-    """The same procedure, due when what makes it due is so many times as much."""
-    match options:
-        case RewriteDataFiles(small_files=small, delete_files=deletes, delete_ratio=ratio):
-            small, deletes = math.ceil(small * factor), math.ceil(deletes * factor)
-            return replace(options, small_files=small, delete_files=deletes, delete_ratio=ratio * factor)
-        case RewritePositionDeleteFiles(delete_files=deletes):
-            return replace(options, delete_files=math.ceil(deletes * factor))
-        case RewriteManifests(manifests=manifests):
-            return replace(options, manifests=math.ceil(manifests * factor))
-        case ExpireSnapshots(snapshots=snapshots):
-            return replace(options, snapshots=math.ceil(snapshots * factor))
-        case RemoveOrphanFiles():
-            return options
-        case _:
-            assert_never(options)
 
 
 def spared_bytes(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from lakesql.compile.growth import BATCH_MS, Assumed, Counts, Growth, assume, falls_behind, grow_assumed
+from lakesql.compile.growth import BATCH_MS, Assumed, assume, falls_behind, grow_assumed
 from lakesql.graph.manifest import most_records
 from lakesql.model.config import Trigger
 from lakesql.project.procedures import DAY_MS
 from lakesql.review.causes import Change
 from lakesql.review.verdicts import Day, DayChange, DayCounts
+from lakesql.table.simulation import Counts, Growth
 
 
 def find_day_change(change: Change) -> DayChange | None:

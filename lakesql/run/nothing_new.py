@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
@@ -24,22 +24,19 @@ from urllib.parse import unquote, urlsplit
 from lakesql import __version__
 from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, check_warehouse
-from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
+from lakesql.catalog.metadata_text import ReadMetadata, open_metadata, read_opened
 from lakesql.clock import now_ms
 from lakesql.compile.select import Select
-from lakesql.engine.maintenance.due import find_due, time_left_ms
-from lakesql.engine.maintenance.figures import TableFacts, Work, facts_of, level_of
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import local_hidden, possible_files
 from lakesql.engine.sources.left_out import explain_hidden
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
 from lakesql.graph.manifest import Manifest, read_table, reads_model
-from lakesql.ledger.carried import carried_in
-from lakesql.ledger.entry import Snapshot, ledger_tag, newest_entry
+from lakesql.ledger.entry import ledger_tag, newest_entry
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import maintenance_of, maintenance_tasks
+from lakesql.model.upkeep import maintenance_tasks, own_tasks
 from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
@@ -66,6 +63,10 @@ from lakesql.run.identities import query_identities
 from lakesql.run.topics import read_topics
 from lakesql.secrets import find_secrets
 from lakesql.source.pattern import files_below
+from lakesql.table.due import KnownAmounts, find_due, time_left_ms
+from lakesql.table.maintenance_record import MaintenanceRecord
+from lakesql.table.metadata import TableMetadata, read_metadata
+from lakesql.table.uncompacted import measure_uncompacted
 
 _UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
 """What is raised where something is not as it should be, or not to be read."""
@@ -142,34 +143,10 @@ class _UpToDate:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table as its metadata says."""
+    """A table: its metadata, and the digest of what decides which rows it takes."""
 
-    id: str
+    metadata: TableMetadata
     shape: str
-    facts: TableFacts
-    carried: tuple[Snapshot, ...]
-
-    def history(self, *tags: str) -> Iterator[Snapshot]:
-        """As the ledger's `read_ledger` walks it: the tagged ones come last where the root is not reached."""
-        parent = None
-        for found in self.facts.history:
-            yield Snapshot(found.id, found.summary, found.parent)
-            parent = found.parent
-        for tag in tags if parent is not None else ():
-            if (held := self.find(self.facts.refs.get(tag))) is not None:
-                yield held
-        yield from self.carried
-
-    def find(self, id_: int | None) -> Snapshot | None:
-        """The snapshot of an id."""
-        found = self.facts.snapshots.get(id_) if id_ is not None else None
-        return None if found is None else Snapshot(found.id, found.summary, found.parent)
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether it may have some, whoever wrote them."""
-        head = self.facts.head
-        return head is not None and not Snapshot(head.id, head.summary).is_empty
 
 
 _FindTable = Callable[[TableName], _Table | None]
@@ -193,8 +170,7 @@ def _finder(read: ReadMetadata) -> _FindTable:
         if text is None:
             return None
         metadata = json.loads(text)
-        facts = facts_of(metadata, len(text))
-        return _Table(str(metadata["table-uuid"]), shape_of(metadata), facts, carried_in(metadata))
+        return _Table(read_metadata(metadata), shape_of(metadata))
 
     return find
 
@@ -324,17 +300,18 @@ def _read_query(identity: QueryIdentity, catalog: Catalog, found: _Found, source
         return None
     if table is None and not identity.is_companion:
         return None
+    metadata = table.metadata if table is not None else None
     entry = written = None
-    if table is not None:
-        entry = newest_entry(table.history(ledger_tag(identity.owner)), identity.owner, table.find)
-        written = newest_entry(table.history(), None, table.find)
+    if metadata is not None:
+        entry = newest_entry(metadata.ledger(ledger_tag(identity.owner)), identity.owner, metadata.find)
+        written = newest_entry(metadata.ledger(), None, metadata.find)
     state = state_of(
         identity,
         sources,
         checkpoint,
-        table_id=table.id if table is not None else "",
+        table_id=metadata.id if metadata is not None else "",
         entry=entry,
-        has_rows=table is not None and table.has_rows,
+        has_rows=metadata is not None and metadata.has_rows,
         written=written,
     )
     return _Query(identity, files, checkpoint, checkpoint.origin, state)
@@ -383,7 +360,7 @@ def _source(binding: StreamBinding, found: _Found) -> Source | None:
     match binding.source:
         case TableSource(table=table):
             read = found.table(table)
-            rebuilt, is_cut = find_rebuilt(read.history()) if read is not None else ((), False)
+            rebuilt, is_cut = find_rebuilt(read.metadata.ledger()) if read is not None else ((), False)
             return Source(name, "table", rebuilt=rebuilt, is_cut=is_cut)
         case Recorded(path=path):
             return Source(name, "recorded", left_out=_explain_hidden(binding, path))
@@ -407,7 +384,7 @@ def _is_read(binding: StreamBinding, number: int, position: Position, files: Sto
     match binding.source:
         case TableSource(table=table):
             read = found.table(table)
-            return read is not None and _is_table_read(read.facts, position)
+            return read is not None and _is_table_read(read.metadata, position)
         case Recorded(path=path) | Files(path=path):
             place = local_folder(files_below(path, binding.stream.origin.files))
             return place is not None and _are_files_read(str(place), number, position, files)
@@ -420,11 +397,11 @@ def _is_read(binding: StreamBinding, number: int, position: Position, files: Sto
             assert_never(binding.source)
 
 
-def _is_table_read(facts: TableFacts, position: Position) -> bool:
+def _is_table_read(metadata: TableMetadata, position: Position) -> bool:
     """Whether nothing but rewrites of files has come to a table since: Iceberg's stream passes over those."""
     if not isinstance(position, dict) or position.get("scan_all_files") is not False:
         return False
-    for snapshot in facts.history:
+    for snapshot in metadata.history:
         if snapshot.id == position.get("snapshot_id"):
             return bool(position.get("position") == snapshot.count("added-data-files"))
         if snapshot.summary.get("operation") != "replace":
@@ -455,24 +432,25 @@ def _path(uri: str) -> str:
 def _is_due(model: Model, find: _FindTable) -> bool:
     """Whether the end of a run would maintain a table of the model, or say that it does not."""
     tasks = maintenance_tasks(model)
-    if tasks and maintenance_of(model) is None:
+    if tasks and not own_tasks(model):
         return True
     own, at_ms = find(model.table), now_ms()
-    shared = own.facts.work if own is not None else Work()
+    shared = own.metadata.record if own is not None else MaintenanceRecord()
     for name in dict.fromkeys(task.table for task in tasks):
         table = find(name)
         if table is None:
             continue
-        facts = table.facts
-        if facts.is_left:
+        metadata = table.metadata
+        if metadata.is_left:
             return True
-        if time_left_ms(shared.spent, model.config.maintenance.max_time_ratio, facts.start_ms, at_ms) <= 0:
+        if time_left_ms(shared.spent, model.config.maintenance.max_time_ratio, metadata.start_ms, at_ms) <= 0:
             continue
-        manifests = facts.manifests
-        of_table = [task for task in tasks if task.table == name and shared.may(task.name, at_ms)]
-        if manifests is None and any(isinstance(task.options, RewriteManifests) for task in of_table):
+        may = [task for task in tasks if task.table == name and shared.may(task.name, at_ms)]
+        is_counted = metadata.manifests is not None
+        if not is_counted and any(isinstance(task.options, RewriteManifests) for task in may):
             return True
-        if find_due(of_table, facts, level_of(facts), manifests or 0, at_ms, AT_END):
+        amounts = KnownAmounts(metadata, measure_uncompacted(metadata), metadata.manifests or 0)
+        if find_due(may, amounts, at_ms, AT_END):
             return True
     return False
 

@@ -13,11 +13,11 @@ from pyiceberg.table import Table
 
 from lakesql.catalog.table_facts import read_facts
 from lakesql.clock import now_ms
-from lakesql.compile.growth import Counts, Growth
 from lakesql.events import BatchCommitted, Event, TableMaintained
 from lakesql.model.table_name import TableName
 from lakesql.plan.forecast import Given, forecast
 from lakesql.plan.health import TableFacts
+from lakesql.table.simulation import Counts, Growth
 from tests.spark.project import Project
 
 MINUTE = 60_000
@@ -34,13 +34,13 @@ WITHIN = 0.15
 
 @dataclass
 class Seen:
-    """A table's past: its metadata after each batch, all files of metadata that it ever had, and its upkeep."""
+    """A table's past: its metadata after each batch, all files of metadata that it ever had, and its maintenance."""
 
     facts: TableFacts | None = None
     after: list[Counts] = field(default_factory=list)
     files: dict[str, int] = field(default_factory=dict)
     written_before: int = 0
-    upkeep: list[int] = field(default_factory=list)
+    maintained: list[int] = field(default_factory=list)
 
 
 def rows_of(batch: int) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def look(project: Project, event: BatchCommitted | TableMaintained, seen: Seen) 
             seen.files[file.name] = file.stat().st_size
     if isinstance(event, TableMaintained):
         if not event.task.endswith("expire_snapshots"):
-            seen.upkeep.append(len(seen.after))
+            seen.maintained.append(len(seen.after))
         return
     seen.after.append(counts(table))
     if len(seen.after) == SEEN:
@@ -131,10 +131,10 @@ def compare(foretold: Growth, seen: Seen) -> Iterator[tuple[str, float, float]]:
     Maintenance does it with files. Each eighth commit does it with manifests, which are most of so young a table's
     metadata; in which commit those of delete files become eight is chance.
     """
-    upkeep = [at for at in seen.upkeep if at >= SEEN]
-    yield "commits", foretold.commits, BATCHES - SEEN + len(upkeep)
+    maintained = [at for at in seen.maintained if at >= SEEN]
+    yield "commits", foretold.commits, BATCHES - SEEN + len(maintained)
     since = seen.after[SEEN - 1 :]
-    is_kept = bool(foretold.upkeep)
+    is_kept = bool(foretold.maintenance)
     for figure in ("data_files", "delete_files", "metadata_bytes"):
         at_most = is_kept or figure == "metadata_bytes"
         was = [getattr(each, figure) for each in since]

@@ -22,7 +22,6 @@ from lakesql.compile.compiled import compiled_files
 from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
 from lakesql.engine.ledger.snapshots import load_table
-from lakesql.engine.maintenance.figures import parse_work
 from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS, Keeper
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
@@ -43,6 +42,7 @@ from lakesql.project.procedures import (
 )
 from lakesql.run.maintain import IS_RUN, maintenance_queries
 from lakesql.run.prepare import find_upkeep
+from lakesql.table.maintenance_record import parse_record
 from tests.spark.project import Project, Row
 from tests.spark.test_ledger import rewind
 
@@ -387,7 +387,7 @@ def test_a_procedure_is_due_by_its_time_though_no_snapshot_is_kept_for_so_long(p
     assert oldest > starts["b"] and MAINTENANCE_PROPERTY not in project.iceberg("b").properties
     assert not keep(project, "b")
 
-    kept = {name: parse_work(project.iceberg(name).properties[MAINTENANCE_PROPERTY]).since for name in starts}
+    kept = {name: parse_record(project.iceberg(name).properties[MAINTENANCE_PROPERTY]).since_ms for name in starts}
     assert kept == {"a": starts["a"], "b": oldest}, "where it began, or as far as that is known"
     before = project.iceberg("b").metadata_location
     assert not keep(project, "b") and project.iceberg("b").metadata_location == before, "it is kept once"
@@ -483,7 +483,7 @@ def test_the_time_that_dead_letters_take_is_kept_with_the_own_table(project: Pro
     letters = maintenance_queries({"a": frozenset({"a__dead_letter.rewrite_data_files"})}, at_once=True)
     (rewritten,) = project.run(queries_by=letters).check().of(TableMaintained)
     spent = {
-        name: [took_ms for _, took_ms in parse_work(project.iceberg(name).properties[MAINTENANCE_PROPERTY]).spent]
+        name: [took_ms for _, took_ms in parse_record(project.iceberg(name).properties[MAINTENANCE_PROPERTY]).spent]
         for name in ("a", "a__dead_letter")
     }
     assert spent == {"a": [rewritten.duration_ms], "a__dead_letter": []}
@@ -613,9 +613,9 @@ def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
     failed = {event.task: event.why for event in ran.of(MaintenanceFailed)}
     assert "longer than 0.001 seconds" in failed["u.rewrite_data_files"]
     assert files(project, "u")[0] == before[0] and rows(project, "u") == newest(range(4))
-    work = parse_work(project.iceberg("u").properties[MAINTENANCE_PROPERTY])
+    work = parse_record(project.iceberg("u").properties[MAINTENANCE_PROPERTY])
     assert sum(took_ms for _, took_ms in work.spent) >= sum(event.duration_ms for event in ran.of(MaintenanceFailed))
-    assert work.speed is not None and work.speed < BYTES_PER_MS, "the next one takes less"
+    assert work.bytes_per_ms is not None and work.bytes_per_ms < BYTES_PER_MS, "the next one takes less"
 
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=EAGER)
     assert "u.rewrite_data_files" not in tasks(keep(project, "u")), "it waits for the next run too"

@@ -12,22 +12,14 @@ from hypothesis import strategies as st
 from lakesql.compile.growth import (
     BATCH_MS,
     RUN_MS,
-    Growth,
-    Sizes,
-    Stock,
-    Terms,
-    Writes,
     commit_files,
-    grow,
     interval_of,
-    read_terms,
 )
 from lakesql.model.config import AvailableNow, Every
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,
     GROUP_FILES,
-    NEVER,
     TAKES_IN,
     WHOLE_EVERY,
     ExpireSnapshots,
@@ -36,8 +28,9 @@ from lakesql.project.procedures import (
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
-    scale_thresholds,
 )
+from lakesql.table.simulation import Growth, Maintained, SimulatedTask, Sizes, Stock, Writes, grow
+from lakesql.table.terms import Terms, read_terms
 
 MINUTE = 60_000
 PLAIN = Writes(MINUTE, rows=100, row_bytes=100)
@@ -47,15 +40,24 @@ NOTHING = Maintenance(
 )
 
 
-def grown(writes: Writes = PLAIN, commits: int = 100, kept: Maintenance | None = None, **given: Any) -> Growth:
+def grown(
+    writes: Writes = PLAIN, commits: int = 100, kept: Maintenance | Maintained | None = None, **given: Any
+) -> Growth:
     terms = given.get("terms", Terms())
-    return grow(writes, terms, given.get("sizes", Sizes()), given.get("stock", Stock()), kept, commits * MINUTE)
+    maintained = maintained_by(kept) if isinstance(kept, Maintenance) else kept
+    return grow(writes, terms, given.get("sizes", Sizes()), given.get("stock", Stock()), maintained, commits * MINUTE)
+
+
+def maintained_by(maintenance: Maintenance, *by_time: str) -> Maintained:
+    procedures = {name: each for name, each in maintenance.procedures.items() if name != "remove_orphan_files"}
+    tasks = [SimulatedTask(name, each, is_by_time=name in by_time) for name, each in procedures.items()]
+    return Maintained(tuple(tasks), maintenance.max_time_ratio)
 
 
 class TestUnmaintained:
     def test_each_commit_leaves_its_files_and_a_snapshot(self) -> None:
         found = grown(replace(PLAIN, files=3, partitions=3), 50)
-        assert (found.batches, found.upkeep, found.commits) == (50, 0, 50)
+        assert (found.batches, found.maintenance, found.commits) == (50, 0, 50)
         assert (found.end.data_files, found.end.delete_files, found.end.snapshots) == (150, 0, 50)
         assert found.most == found.end
 
@@ -97,7 +99,7 @@ class TestUnmaintained:
 
     def test_many_commits_at_once_are_the_same_as_each_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
         each = grown(MERGES, 997)
-        monkeypatch.setattr("lakesql.compile.growth.MOST_STEPS", 90)
+        monkeypatch.setattr("lakesql.table.simulation.MOST_STEPS", 90)
         together = grown(replace(MERGES, row_bytes=100.5), 997)
         assert (together.batches, together.end.data_files) == (each.batches, each.end.data_files)
         assert together.end.snapshots == each.end.snapshots
@@ -133,7 +135,7 @@ class TestMaintained:
                 rewritten = [*left, sum(rewritten) - sum(left) + new]
                 new, since, upkeep = 0, 1 if is_whole else since + 1, upkeep + 1
         in_partition = len(rewritten) + new
-        assert (found.end.data_files, found.upkeep) == (in_partition * partitions, upkeep)
+        assert (found.end.data_files, found.maintenance) == (in_partition * partitions, upkeep)
         assert (found.most.data_files, found.end.snapshots) == (most * partitions, commits + upkeep)
 
     def test_deleted_rows_make_a_rewrite_due_and_no_delete_file_is_left(self) -> None:
@@ -142,26 +144,29 @@ class TestMaintained:
         alone = replace(NOTHING, rewrite_data_files=lazy)
         both = replace(alone, rewrite_position_delete_files=RewritePositionDeleteFiles(delete_files=10_000))
         found, left = grown(MERGES, 200, both, stock=stock), grown(MERGES, 200, alone, stock=stock)
-        assert found.upkeep and found.upkeep % 2 == 0, "each rewrite is followed by one of the delete files"
+        assert found.maintenance and found.maintenance % 2 == 0, "each rewrite is followed by one of the delete files"
         assert found.most.delete_files < grown(MERGES, 200, stock=stock).end.delete_files
         assert left.end.delete_files > found.end.delete_files, "nobody removes them"
         vectors = grown(MERGES, 200, both, terms=Terms(version=3), stock=stock)
-        assert (vectors.upkeep, vectors.end.delete_files) == (found.upkeep / 2, found.end.delete_files)
+        assert (vectors.maintenance, vectors.end.delete_files) == (
+            found.maintenance / 2,
+            found.end.delete_files,
+        )
 
     def test_delete_files_are_rewritten_again_only_once_as_many_have_come(self) -> None:
         alone = replace(NOTHING, rewrite_position_delete_files=RewritePositionDeleteFiles(delete_files=20))
         found = grown(MERGES, 200, alone, stock=Stock(data_files=1, rows=10_000))
         assert found.end.delete_files > 100, "each data file keeps one"
-        assert 5 <= found.upkeep <= 10
+        assert 5 <= found.maintenance <= 10
         by_partition = grown(MERGES, 200, alone, terms=Terms(deletes_by_file=False), stock=Stock(data_files=1, rows=1))
-        assert by_partition.most.delete_files <= 22 and by_partition.upkeep == 10
+        assert by_partition.most.delete_files <= 22 and by_partition.maintenance == 10
 
     def test_large_files_keep_their_deletes_until_many_of_their_rows_are_deleted_or_all_are_asked_for(self) -> None:
         kept = replace(NOTHING, rewrite_data_files=RewriteDataFiles(delete_files=64))
         stock = Stock(data_files=1_000, rows=100_000_000, delete_files=0)
         found = grown(MERGES, 60, kept, stock=stock)
         assert found.end.delete_files > 900, "less than a thousandth of the rows is deleted"
-        assert found.upkeep <= 6, "a rewrite that finds nothing rests"
+        assert found.maintenance <= 6, "a rewrite that finds nothing rests"
         for more, rows in (({"rewrite_all": True}, 100_000_000), ({}, 10_000)):
             every = replace(
                 NOTHING,
@@ -175,11 +180,15 @@ class TestMaintained:
         rewrite = RewriteDataFiles(small_files=10)
         daily = RewritePositionDeleteFiles(trigger=Duration("1 day", DAY_MS))
         alone = replace(NOTHING, rewrite_data_files=rewrite)
-        by_time = replace(alone, rewrite_position_delete_files=scale_thresholds(daily, NEVER))
-        stock = Stock(data_files=1, rows=10_000)
-        assert grown(MERGES, 600, by_time, stock=stock).upkeep == grown(MERGES, 600, alone, stock=stock).upkeep
         following = replace(alone, rewrite_position_delete_files=daily)
-        assert grown(MERGES, 600, following, stock=stock).upkeep > grown(MERGES, 600, alone, stock=stock).upkeep
+        by_time = maintained_by(following, "rewrite_position_delete_files")
+        stock = Stock(data_files=1, rows=10_000)
+        assert (
+            grown(MERGES, 600, by_time, stock=stock).maintenance == grown(MERGES, 600, alone, stock=stock).maintenance
+        )
+        assert (
+            grown(MERGES, 600, following, stock=stock).maintenance > grown(MERGES, 600, alone, stock=stock).maintenance
+        )
 
     def test_few_deletes_reach_few_files(self) -> None:
         stock = Stock(data_files=1, rows=1_000_000)
@@ -194,7 +203,7 @@ class TestMaintained:
         hours = [grown(commits=60 * count, kept=kept) for count in (1, 2, 4, 20, 200)]
         assert [found.end.snapshots for found in hours[:2]] == [60, 120]
         assert all(120 <= found.end.snapshots <= 181 for found in hours[2:])
-        assert all(found.upkeep == 0 for found in hours), "it leaves no snapshot"
+        assert all(found.maintenance == 0 for found in hours), "it leaves no snapshot"
         assert hours[-1].written_bytes < grown(commits=12_000).written_bytes / 10
 
     def test_the_newest_snapshots_stay_however_old_they_are(self) -> None:
@@ -215,11 +224,11 @@ class TestMaintained:
         kept = replace(NOTHING, rewrite_manifests=RewriteManifests(manifests=20))
         sizes = Sizes(table=0, snapshot=0, log_entry=0, manifest_list=0, list_entry=0, manifest=1, entry=0)
         found = grown(commits=99, kept=kept, sizes=sizes)
-        assert (found.most.metadata_bytes, found.upkeep) == (20, 5)
+        assert (found.most.metadata_bytes, found.maintenance) == (20, 5)
         merged = grown(MERGES, 1_000, kept, stock=Stock(data_files=1, rows=10_000))
-        assert 1_000 // 20 <= merged.upkeep <= 2 * 1_000 // 18, "a commit adds two at most"
+        assert 1_000 // 20 <= merged.maintenance <= 2 * 1_000 // 18, "a commit adds two at most"
         timed = replace(NOTHING, rewrite_manifests=RewriteManifests(trigger=Duration("10 minutes", 10 * MINUTE)))
-        assert grown(commits=99, kept=timed).upkeep == 9
+        assert grown(commits=99, kept=timed).maintenance == 9
 
     def test_a_rewrite_waits_for_the_time_that_it_may_take(self) -> None:
         eager = RewriteDataFiles(small_files=5)
@@ -230,12 +239,12 @@ class TestMaintained:
                 Terms(),
                 Sizes(),
                 Stock(),
-                replace(NOTHING, rewrite_data_files=eager, max_time_ratio=ratio),
+                maintained_by(replace(NOTHING, rewrite_data_files=eager, max_time_ratio=ratio)),
                 DAY_MS / 24,
             )
             for ratio in (1.0, 0.01)
         )
-        assert busy.upkeep < idle.upkeep / 10
+        assert busy.maintenance < idle.maintenance / 10
         assert busy.most.data_files > idle.most.data_files
 
     def test_files_of_the_target_size_are_left_alone(self) -> None:
@@ -248,8 +257,10 @@ class TestMaintained:
         hourly = replace(PLAIN, new_partitions=24)
         found = grown(hourly, 10 * 24 * 60, kept)
         assert 240 <= found.end.data_files <= 262
-        assert found.upkeep == 10 * 24 * 60 // 20, "older partitions keep it from none"
-        assert grown(replace(hourly, rows=100_000), 10 * 24 * 60, kept).upkeep == found.upkeep, "nor do their bytes"
+        assert found.maintenance == 10 * 24 * 60 // 20, "older partitions keep it from none"
+        assert grown(replace(hourly, rows=100_000), 10 * 24 * 60, kept).maintenance == found.maintenance, (
+            "nor do their bytes"
+        )
 
     def test_options_without_a_hash_are_no_obstacle(self) -> None:
         orphans = RemoveOrphanFiles(equal_schemes={"s3a": "s3"})

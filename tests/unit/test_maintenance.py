@@ -13,27 +13,6 @@ import pytest
 
 from lakesql.compile.maintenance import PartitionValue, argument_text, call_text, partitions_text
 from lakesql.decode import Node
-from lakesql.engine.maintenance.due import (
-    AT_ONCE,
-    URGENT,
-    count_old,
-    expires_before_ms,
-    follows,
-    goes_further,
-    snapshots_kept,
-    time_left_ms,
-    why_due,
-)
-from lakesql.engine.maintenance.figures import (
-    TableFacts,
-    Work,
-    last_entries,
-    level_of,
-    newest_by_owner,
-    parse_facts,
-    parse_work,
-    render_work,
-)
 from lakesql.engine.maintenance.keeper import has_changed_nothing, note_rewrite
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
@@ -44,7 +23,6 @@ from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,
     HOUR_MS,
-    PROCEDURES,
     WHOLE_EVERY,
     ExpireSnapshots,
     RemoveOrphanFiles,
@@ -55,6 +33,12 @@ from lakesql.project.procedures import (
     spared_bytes,
 )
 from lakesql.project.size import Size, parse_size
+from lakesql.table.due import AT_ONCE, URGENT, KnownAmounts, follows, time_left_ms, why_due
+from lakesql.table.expiry import count_old, expires_before_ms, goes_further, snapshots_kept
+from lakesql.table.maintenance_record import MaintenanceRecord, parse_record, render_record
+from lakesql.table.metadata import TableMetadata, parse_metadata
+from lakesql.table.simulation import SimulatedTask
+from lakesql.table.uncompacted import measure_uncompacted
 
 MB = 1024**2
 NOW = 100 * DAY_MS
@@ -62,7 +46,7 @@ Summary = Mapping[str, Any]
 ALL = {"min-input-files": "2"}
 
 
-def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None = None, **more: Any) -> TableFacts:
+def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None = None, **more: Any) -> TableMetadata:
     """A table whose commits have these summaries, oldest first, a minute apart, the last one now; those before the
     number `first` have expired."""
     count = len(summaries)
@@ -76,7 +60,7 @@ def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None 
         for number, summary in enumerate(summaries, 1)
         if number >= more.get("first", 1)
     ]
-    return parse_facts(
+    return parse_metadata(
         json.dumps(
             {
                 "format-version": version,
@@ -98,27 +82,38 @@ def commit(files: int = 1, size: int = MB, partitions: int = 1, **totals: int) -
 REWRITE = {"operation": "replace", "deleted-data-files": 9, "added-data-files": 1, "added-files-size": 9 * MB}
 
 
-def due(options: Any, found: TableFacts, factor: float = 1.0, manifests: int = 0, now_ms: int = NOW) -> bool:
-    names = {kind: name for name, kind in PROCEDURES.items()}
-    return bool(why_due(names[type(options)], options, found, level_of(found), manifests, now_ms, factor))
+def due(options: Any, found: TableMetadata, factor: float = 1.0, manifests: int = 0, now_ms: int = NOW) -> bool:
+    return bool(why(options, found, factor, manifests, now_ms))
+
+
+def why(
+    options: Any,
+    found: TableMetadata,
+    factor: float = 1.0,
+    manifests: int = 0,
+    now_ms: int = NOW,
+    is_by_time: bool = False,
+) -> str:
+    task = SimulatedTask(name_of(options), options, is_by_time)
+    return why_due(task, KnownAmounts(found, measure_uncompacted(found), manifests), now_ms, factor)
 
 
 def test_small_files_are_counted_since_the_last_rewrite_and_by_partition() -> None:
-    assert level_of(facts(*[commit()] * 5)).small_files == 5
-    assert level_of(facts(*[commit()] * 5, REWRITE, *[commit(2)] * 3)).small_files == 6
-    assert level_of(facts(*[commit(100, 100 * MB, 50)] * 3)).small_files == 6, "two in each partition"
-    assert level_of(facts(commit(2, 2 * 200 * MB), commit(2, 2 * 190 * MB))).small_files == 2
-    assert level_of(facts({"operation": "replace", "manifests-created": 1}, commit())).small_files == 1
-    assert level_of(facts()).small_files == 0
+    assert measure_uncompacted(facts(*[commit()] * 5)).small_files == 5
+    assert measure_uncompacted(facts(*[commit()] * 5, REWRITE, *[commit(2)] * 3)).small_files == 6
+    assert measure_uncompacted(facts(*[commit(100, 100 * MB, 50)] * 3)).small_files == 6, "two in each partition"
+    assert measure_uncompacted(facts(commit(2, 2 * 200 * MB), commit(2, 2 * 190 * MB))).small_files == 2
+    assert measure_uncompacted(facts({"operation": "replace", "manifests-created": 1}, commit())).small_files == 1
+    assert measure_uncompacted(facts()).small_files == 0
 
 
 def test_deletes_are_counted_beyond_what_the_last_rewrite_has_left() -> None:
     before = commit(records=1000, position_deletes=90, delete_files=40)
     left = {**REWRITE, "total-records": 1000, "total-position-deletes": 40, "total-delete-files": 30}
     after = commit(records=1000, position_deletes=140, delete_files=50)
-    assert level_of(facts(before)).deleted == pytest.approx(0.09)
-    assert level_of(facts(before, left)).delete_files == 0
-    assert level_of(facts(before, left, after)).deleted == pytest.approx(0.1)
+    assert measure_uncompacted(facts(before)).deleted_ratio == pytest.approx(0.09)
+    assert measure_uncompacted(facts(before, left)).delete_files == 0
+    assert measure_uncompacted(facts(before, left, after)).deleted_ratio == pytest.approx(0.1)
     assert due(RewriteDataFiles(small_files=100), facts(before, left, after))
     assert not due(RewriteDataFiles(small_files=100), facts(before, left))
 
@@ -129,15 +124,15 @@ def test_deletes_that_a_rewrite_has_left_hide_no_new_ones_once_they_are_removed(
 
     left = {**REWRITE, "total-records": 1000, "total-position-deletes": 900, "total-delete-files": 50}
     cleaned = {**head(0, 0), "operation": "replace", "removed-delete-files": 50, "added-data-files": 0}
-    found = level_of(facts(head(900, 50), left, cleaned, head(100, 3), head(150, 4)))
-    assert (found.deleted, found.delete_files, found.has_left) == (pytest.approx(0.15), 4, False)
-    assert level_of(facts(head(900, 50), left, head(950, 51))).has_left
+    found = measure_uncompacted(facts(head(900, 50), left, cleaned, head(100, 3), head(150, 4)))
+    assert (found.deleted_ratio, found.delete_files, found.has_left_deletes) == (pytest.approx(0.15), 4, False)
+    assert measure_uncompacted(facts(head(900, 50), left, head(950, 51))).has_left_deletes
 
 
 def test_delete_files_that_their_rewrite_has_left_make_it_not_due_again() -> None:
     cleaned = {**commit(records=1000, delete_files=70), "operation": "replace", "removed-delete-files": 80}
     again = facts(commit(records=1000, delete_files=80), cleaned, commit(records=1000, delete_files=100))
-    found = level_of(again)
+    found = measure_uncompacted(again)
     assert (found.delete_files, found.new_delete_files) == (100, 30)
     assert due(RewriteDataFiles(small_files=100), again)
     assert due(RewritePositionDeleteFiles(delete_files=30), again)
@@ -150,8 +145,8 @@ def test_delete_files_that_a_call_has_left_are_looked_at_again_only_once_others_
     options = RewritePositionDeleteFiles(delete_files=5)
 
     def is_due(*summaries: Summary, at_ms: int | None = NOW, factor: float = 1.0) -> bool:
-        work = Work({"rewrite_position_delete_files": at_ms} if at_ms else {})
-        return due(options, facts(*summaries, properties={"lakesql.maintenance": render_work(work)}), factor)
+        work = MaintenanceRecord({"rewrite_position_delete_files": at_ms} if at_ms else {})
+        return due(options, facts(*summaries, properties={"lakesql.maintenance": render_record(work)}), factor)
 
     assert is_due(head, left, at_ms=None) and not is_due(head, left)
     assert is_due(head, left, at_ms=NOW - 1), "the rewrite of data files came after it"
@@ -166,7 +161,7 @@ def test_delete_files_that_a_call_has_left_are_looked_at_again_only_once_others_
 
 def test_manifests_that_a_call_has_left_are_no_reason_for_another_while_nothing_has_come() -> None:
     def is_due(at_ms: int, factor: float = 1.0) -> bool:
-        done = render_work(Work({"rewrite_manifests": at_ms}))
+        done = render_record(MaintenanceRecord({"rewrite_manifests": at_ms}))
         found = facts(commit(), properties={"lakesql.maintenance": done})
         return due(RewriteManifests(manifests=10), found, factor, manifests=90)
 
@@ -210,7 +205,7 @@ def test_a_call_that_changes_nothing_rests(options: Any, counts: Mapping[str, in
         ),
     ],
 )
-def test_each_threshold(options: Any, at: TableFacts, below: TableFacts) -> None:
+def test_each_threshold(options: Any, at: TableMetadata, below: TableMetadata) -> None:
     assert due(options, at) and not due(options, below)
     assert not due(options, at, factor=URGENT), "a model that is behind waits longer"
 
@@ -234,27 +229,29 @@ def test_manifests_are_counted() -> None:
 def test_what_is_due_by_time() -> None:
     young = facts(commit())
     assert not due(RemoveOrphanFiles(), young) and due(RemoveOrphanFiles(), young, now_ms=NOW + DAY_MS)
-    done = render_work(Work({"remove_orphan_files": NOW}, ((NOW, 5),)))
+    done = render_record(MaintenanceRecord({"remove_orphan_files": NOW}, ((NOW, 5),)))
     ran = facts(*[commit()] * 2000, properties={"lakesql.maintenance": done})
     assert not due(RemoveOrphanFiles(), ran, now_ms=NOW + DAY_MS - 1)
-    assert parse_work(done) == ran.work == Work({"remove_orphan_files": NOW}, ((NOW, 5),))
-    looked = Work({}, (), 7, 5, since=3)
-    assert parse_work(render_work(looked)) == looked
-    failed = Work({}, ((NOW, 5),), speed=9, rests={"a.rewrite_data_files": NOW})
-    assert parse_work(render_work(failed)) == failed
+    assert parse_record(done) == ran.record == MaintenanceRecord({"remove_orphan_files": NOW}, ((NOW, 5),))
+    looked = MaintenanceRecord({}, (), 7, 5, since_ms=3)
+    assert parse_record(render_record(looked)) == looked
+    failed = MaintenanceRecord({}, ((NOW, 5),), bytes_per_ms=9, retry_at={"a.rewrite_data_files": NOW})
+    assert parse_record(render_record(failed)) == failed
     assert not failed.may("a.rewrite_data_files", NOW - 1) and failed.may("a.rewrite_data_files", NOW)
     assert failed.may("a__dead_letter.rewrite_data_files", NOW - 1)
-    assert Work().since_whole == WHOLE_EVERY, "the first rewrite takes in all"
-    partial = Work(since_whole=3)
-    assert parse_work(render_work(partial)) == partial
-    assert parse_work("{") == parse_work('{"done": 3}') == parse_work("[]") == Work()
+    assert MaintenanceRecord().since_whole == WHOLE_EVERY, "the first rewrite takes in all"
+    partial = MaintenanceRecord(since_whole=3)
+    assert parse_record(render_record(partial)) == partial
+    assert parse_record("{") == parse_record('{"done": 3}') == parse_record("[]") == MaintenanceRecord()
 
 
 def test_a_trigger_that_is_longer_than_snapshots_are_kept_counts_from_where_the_table_began() -> None:
     whole, cut = facts(*[commit()] * 5), facts(*[commit()] * 5, first=3)
     start = whole.start_ms
     assert cut.start_ms == start + 2 * 60_000 and cut.is_start_moving and not whole.is_start_moving
-    kept = facts(*[commit()] * 5, first=3, properties={"lakesql.maintenance": render_work(Work(since=start))})
+    kept = facts(
+        *[commit()] * 5, first=3, properties={"lakesql.maintenance": render_record(MaintenanceRecord(since_ms=start))}
+    )
     assert kept.start_ms == start and not kept.is_start_moving and not facts().is_start_moving
     weekly = RemoveOrphanFiles(trigger=Duration("7 days", 7 * DAY_MS))
     assert due(weekly, kept, now_ms=start + 7 * DAY_MS) and not due(weekly, kept, now_ms=start + 7 * DAY_MS - 1)
@@ -264,17 +261,16 @@ def test_what_is_due_by_its_trigger_alone_has_no_threshold() -> None:
     hourly = RewriteDataFiles(trigger=Duration("1 hour", HOUR_MS), small_files=1)
     many = facts(*[commit()] * 50)
 
-    def why(options: Any, found: TableFacts, now_ms: int, factor: float = 1.0) -> str:
-        name = name_of(options)
-        return why_due(name, options, found, level_of(found), 1, now_ms, factor, is_by_time=True)
+    def why_now(options: Any, found: TableMetadata, now_ms: int, factor: float = 1.0) -> str:
+        return why(options, found, factor, 1, now_ms, is_by_time=True)
 
     start = NOW - 49 * 60_000
-    assert not why(hourly, many, start + HOUR_MS - 1) and why(hourly, many, start + HOUR_MS) == "its time"
-    assert not why(hourly, many, start + HOUR_MS, factor=URGENT), "the model is behind"
-    assert why(hourly, many, start, factor=0.0), "somebody has asked for it"
-    assert not why(hourly, facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS), "there is nothing to do"
-    assert why(replace(hourly, rewrite_all=True), facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS)
-    assert not why(ExpireSnapshots(), many, NOW + HOUR_MS), "no snapshot is old enough"
+    assert not why_now(hourly, many, start + HOUR_MS - 1) and why_now(hourly, many, start + HOUR_MS) == "its time"
+    assert not why_now(hourly, many, start + HOUR_MS, factor=URGENT), "the model is behind"
+    assert why_now(hourly, many, start, factor=0.0), "somebody has asked for it"
+    assert not why_now(hourly, facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS), "there is nothing to do"
+    assert why_now(replace(hourly, rewrite_all=True), facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS)
+    assert not why_now(ExpireSnapshots(), many, NOW + HOUR_MS), "no snapshot is old enough"
 
 
 def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
@@ -323,15 +319,15 @@ def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
 def test_what_is_kept_of_a_rewrite(
     options: RewriteDataFiles, bound: Mapping[str, str], counts: Mapping[str, int], expected: tuple[int, int, int]
 ) -> None:
-    before = Work({"expire_snapshots": 1}, (), rewritten=3, taken_in=2, since_whole=5)
-    table = facts(properties={"lakesql.maintenance": render_work(before)}, sequence=7)
+    before = MaintenanceRecord({"expire_snapshots": 1}, (), rewritten=3, rewritten_whole=2, since_whole=5)
+    table = facts(properties={"lakesql.maintenance": render_record(before)}, sequence=7)
     found = note_rewrite(options, bound, counts, table)
-    assert (found.rewritten, found.taken_in, found.since_whole) == expected
+    assert (found.rewritten, found.rewritten_whole, found.since_whole) == expected
     assert found.done == before.done
 
 
-def since(count: int, *summaries: Summary) -> TableFacts:
-    return facts(*summaries, properties={"lakesql.maintenance": render_work(Work(since_whole=count))})
+def since(count: int, *summaries: Summary) -> TableMetadata:
+    return facts(*summaries, properties={"lakesql.maintenance": render_record(MaintenanceRecord(since_whole=count))})
 
 
 @pytest.mark.parametrize(
@@ -365,12 +361,12 @@ def since(count: int, *summaries: Summary) -> TableFacts:
         "the model says what is small",
     ],
 )
-def test_which_files_a_rewrite_spares(found: TableFacts, options: RewriteDataFiles, expected: int | None) -> None:
-    level = level_of(found)
+def test_which_files_a_rewrite_spares(found: TableMetadata, options: RewriteDataFiles, expected: int | None) -> None:
+    level = measure_uncompacted(found)
     spared = spared_bytes(
         options,
         found.target_bytes,
-        found.work.since_whole,
+        found.record.since_whole,
         files=level.small_files,
         partition_bytes=level.partition_bytes,
         most_bytes=level.most_bytes,
@@ -409,15 +405,15 @@ def entry(model: str, batch: int) -> Summary:
 
 def test_the_newest_entry_of_each_query_is_found_behind_other_commits() -> None:
     found = facts(entry("a", 0), entry("a__replay", 0), entry("a", 1), REWRITE, commit())
-    assert {owner: each.id for owner, each in newest_by_owner(found).items()} == {"a": 3, "a__replay": 2}
-    assert [each.id for each in last_entries(found, "a", 2)] == [3, 1]
-    assert last_entries(found, "b", 2) == []
+    assert {owner: each.id for owner, each in found.newest_by_owner().items()} == {"a": 3, "a__replay": 2}
+    assert [each.id for each in found.last_entries("a", 2)] == [3, 1]
+    assert found.last_entries("b", 2) == []
 
 
 def test_the_entry_of_a_replayed_commit_is_that_of_its_source() -> None:
     staged = {"snapshot-id": 77, "timestamp-ms": 5, "summary": {"operation": "append", **entry_text("a", 4)}}
     found = facts(entry("a", 3), commit(), {**commit(), "source-snapshot-id": 77}, staged=[staged])
-    assert newest_by_owner(found)["a"].id == 77
+    assert found.newest_by_owner()["a"].id == 77
 
 
 def entry_text(model: str, batch: int) -> dict[str, str]:
@@ -427,7 +423,7 @@ def entry_text(model: str, batch: int) -> dict[str, str]:
 def test_a_tag_holds_an_entry_whose_history_is_gone() -> None:
     held = {"snapshot-id": 50, "timestamp-ms": 5, "summary": entry_text("a", 9)}
     found = facts(commit(), staged=[held], refs={"lakesql_ledger_a": 50})
-    assert newest_by_owner(found)["a"].id == 50
+    assert found.newest_by_owner()["a"].id == 50
 
 
 def test_a_call_says_its_time_in_utc_and_what_narrows_it() -> None:

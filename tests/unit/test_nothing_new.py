@@ -22,12 +22,11 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakesql.catalog.connect import OpenCatalog, open_catalog
-from lakesql.catalog.metadata import open_metadata, read_opened
+from lakesql.catalog.metadata_text import open_metadata, read_opened
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.clock import now_ms
 from lakesql.compile.select import build_selects
-from lakesql.engine.maintenance.figures import Work, parse_facts, render_work
 from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, StreamEmpty
 from lakesql.model.table_name import TableName
 from lakesql.names import (
@@ -45,6 +44,8 @@ from lakesql.progress.analyzed import shape_of
 from lakesql.project.files import write_atomically
 from lakesql.run.bind import bind_selects
 from lakesql.run.nothing_new import keep_analysis, report_nothing_new
+from lakesql.table.maintenance_record import MaintenanceRecord, render_record
+from lakesql.table.metadata import parse_metadata
 
 PROFILES = """\
 shop:
@@ -394,7 +395,8 @@ def test_a_procedure_that_waits_or_has_no_time_left_needs_no_spark(
     now = now_ms()
     rests = {"sold.rewrite_data_files": now + rests_ms} if rests_ms else {}
     with shop.sold.transaction() as transaction:
-        transaction.set_properties({MAINTENANCE_PROPERTY: render_work(Work({}, ((now, spent_ms),), rests=rests))})
+        record = MaintenanceRecord({}, ((now, spent_ms),), retry_at=rests)
+        transaction.set_properties({MAINTENANCE_PROPERTY: render_record(record)})
     shop.keep()
     assert (shop.events("sold") == []) == is_due
 
@@ -505,7 +507,7 @@ def test_pyiceberg_reads_the_metadata_that_a_file_of_an_embedded_catalog_has(sho
     other = OpenCatalog(replace(shop.catalog.profile, uri="postgresql://"), shop.catalog.iceberg)
     by_pyiceberg = read_opened(other, name)
     assert text is not None and by_pyiceberg is not None
-    assert parse_facts(text).history == parse_facts(by_pyiceberg).history != ()
+    assert parse_metadata(text).history == parse_metadata(by_pyiceberg).history != ()
     assert read_opened(other, name.dead_letter) is None is read_opened(shop.catalog, name.dead_letter)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.maintenance.figures import SnapshotFacts, TableFacts, Work
 from lakesql.engine.maintenance.protect import needs
-from lakesql.ledger.entry import Entry
+from lakesql.ledger.entry import Entry, Snapshot
 from lakesql.progress.state import Batch, Checkpoint, Origin
+from lakesql.table.metadata import TableMetadata
 
 OF_A = (11, 12, 13)
 """The snapshots of the table, made at the times of the same numbers."""
@@ -20,9 +20,9 @@ GONE, OF_ANOTHER, NONE_YET = 10, 99, -1
 TOPIC = {"orders": {"0": 4}}
 
 
-def facts() -> TableFacts:
-    snapshots = {id_: SnapshotFacts(id_, None, id_, {}) for id_ in OF_A}
-    return TableFacts(2, 1, tuple(snapshots.values()), snapshots, {}, Work(), 0)
+def facts() -> TableMetadata:
+    snapshots = {id_: Snapshot(id_, {}, at_ms=id_) for id_ in OF_A}
+    return TableMetadata("", 2, {}, snapshots, tuple(snapshots.values()))
 
 
 def at(snapshot: int) -> dict[str, Any]:

@@ -28,11 +28,11 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.unreadable_files import unreadable_letters
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
-from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected
 from lakesql.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
+from lakesql.table.uncompacted import small_files_of
 
 PUBLISH_TRIES = 5
 """How often a batch is staged anew because a foreign commit moved the head, before it fails."""
@@ -147,9 +147,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         return None
     sink.progress.note_written(entry)
     sink.reached("finish")
-    commit = SnapshotFacts(head.id, head.parent, now_ms(), head.summary)
     written = begun.target  # the catalog's would be read again, as it has changed
-    small_files, small_bytes = added_small(commit, snapshots.target_file_bytes(written))
+    small = small_files_of(head, snapshots.target_file_bytes(written))
     sink.emit(
         BatchCommitted(
             model=model.name,
@@ -167,8 +166,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             older=entry.older,
             table=totals_of(head.summary),
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
-            small_files=small_files,
-            small_bytes=small_bytes,
+            small_files=small.in_partition,
+            small_bytes=small.size_bytes,
             partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(written) else None,
             violations=counts.violations,
             furthest=arrivals.furthest,

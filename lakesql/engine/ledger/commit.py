@@ -26,14 +26,13 @@ from lakesql.engine.ledger.snapshots import (
     head_of,
     read_facts,
     read_snapshot,
-    snapshot_of,
 )
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.plan import write_to
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.ledger.carried import carry
-from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, summary_of
+from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, snapshot_of, summary_of
 from lakesql.model.table_name import TableName
 
 _API = "org.apache.iceberg."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from lakesql.compile.quote import table_name
 from lakesql.engine.spark.gateway import java_class
 from lakesql.ledger.carried import carried_facts, may_carry, shows_newest_alone
-from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry
+from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry, snapshot_of
 from lakesql.model.table_name import TableName
 from lakesql.names import TAG_PREFIX
-from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
+from lakesql.table.metadata import TARGET_FILE_SIZE_BYTES
 
 JavaTable = Any
 """An `org.apache.iceberg.Table` behind py4j."""
@@ -183,8 +183,3 @@ def read_facts(snapshot: Any) -> dict[str, Any]:
     """Iceberg's own JSON of an `org.apache.iceberg.Snapshot`."""
     # As one text: each key of a Java map is a question of its own.
     return dict(json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot)))
-
-
-def snapshot_of(facts: Mapping[str, Any]) -> Snapshot:
-    """What Iceberg's JSON says."""
-    return Snapshot(facts["snapshot-id"], facts["summary"], facts.get("parent-snapshot-id"))

@@ -18,30 +18,6 @@ from lakesql.clock import now_ms
 from lakesql.compile.maintenance import call_text, iceberg_options, partitions_text
 from lakesql.compile.quote import table_name
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
-from lakesql.engine.maintenance.due import (
-    AT_ONCE,
-    URGENT,
-    count_older,
-    expires_before_ms,
-    find_due,
-    follows,
-    goes_further,
-    snapshots_kept,
-    time_left_ms,
-    why_due,
-)
-from lakesql.engine.maintenance.figures import (
-    Level,
-    SnapshotFacts,
-    TableFacts,
-    Work,
-    added_small,
-    deleted_rows,
-    level_of,
-    parse_facts,
-    parse_work,
-    render_work,
-)
 from lakesql.engine.maintenance.orphans import Sweep, remove_orphans
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.planned import plan_rewrite
@@ -72,6 +48,11 @@ from lakesql.project.procedures import (
     group_files,
     spared_bytes,
 )
+from lakesql.table.due import AT_ONCE, URGENT, KnownAmounts, find_due, follows, time_left_ms, why_due
+from lakesql.table.expiry import count_older, expires_before_ms, goes_further, snapshots_kept
+from lakesql.table.maintenance_record import MaintenanceRecord, parse_record, render_record
+from lakesql.table.metadata import TableMetadata, parse_metadata
+from lakesql.table.uncompacted import Uncompacted, count_commit, measure_uncompacted
 
 MaintenanceStep = Literal["maintain", "maintained"]
 """Before each procedure, and after it."""
@@ -128,9 +109,9 @@ class Upkeep:
 class _Watched:
     """A table as it was seen last, at the level `start`, and the `level` with what was written to it since."""
 
-    facts: TableFacts
-    start: Level
-    level: Level
+    facts: TableMetadata
+    start: Uncompacted
+    level: Uncompacted
     seen_ms: int
 
 
@@ -159,13 +140,13 @@ class Keeper:
         self._reached = reached
         self._clock = clock
         self._watched: dict[TableName, _Watched] = {}
-        self._shared: Work | None = None
+        self._shared: MaintenanceRecord | None = None
         self._is_kept = True
         self._allowed = 0.0
         self._told: set[str] = set()
         self._absent: dict[TableName, int] = {}
         self._at_once = False
-        self._looked: dict[TableName, Work] = {}
+        self._looked: dict[TableName, MaintenanceRecord] = {}
         self.failed = set[str]()
         """The tasks that have failed, and the tables that could not be looked at."""
 
@@ -176,7 +157,7 @@ class Keeper:
         """
         own = self.upkeep.table
         if (watched := self._watched.get(own)) is not None:
-            _count(watched, head)
+            watched.level = count_commit(watched.start, watched.level, watched.facts, head)
         for table, tasks in self.upkeep.tables().items():
             self._maintain(session, table, tasks, URGENT if is_behind else 1.0)
         self._keep_shared(session)
@@ -209,7 +190,7 @@ class Keeper:
         if watched is None:
             return
         done: dict[str, int] = {}
-        facts: TableFacts | None = watched.facts  # as they are before the first procedure
+        facts: TableMetadata | None = watched.facts  # as they are before the first procedure
         for number, task in enumerate(due):
             if number and not follows(task, due[number - 1]) and self._time_left(watched.facts) <= 0:
                 self._tell_waiting(due[number:], factor)
@@ -232,7 +213,7 @@ class Keeper:
         if found is not None and now - found.seen_ms < LOOKS_AGAIN_MS:
             rewrites = [task for task in tasks if isinstance(task.options, RewriteDataFiles) and self._may(task)]
             if self._time_left(found.facts) <= 0 or not any(
-                _why(task, found.facts, found.level, 0, now, factor) for task in rewrites
+                why_due(task, KnownAmounts(found.facts, found.level, 0), now, factor) for task in rewrites
             ):
                 return None
         if now - self._absent.get(table, 0) < LOOKS_AGAIN_MS:
@@ -241,11 +222,11 @@ class Keeper:
             self._absent[table] = now
             return None
         facts = _read_facts(session, table)
-        level = level_of(facts)
+        level = measure_uncompacted(facts)
         watched = self._watched[table] = _Watched(facts, level, level, now)
         if self._shared is None:
             own = self.upkeep.table
-            self._shared = facts.work if table == own else _read_work(load_table(session, own))
+            self._shared = facts.record if table == own else _read_work(load_table(session, own))
         return watched
 
     def _due(
@@ -270,7 +251,8 @@ class Keeper:
         if manifests is None:
             manifests = _count_manifests(load_table(session, table))
         may = [task for task in tasks if self._may(task)]
-        due = find_due(may, facts, watched.level, manifests, now, factor)
+        amounts = KnownAmounts(facts, watched.level, manifests)
+        due = [task for task, _ in find_due(may, amounts, now, factor)]
         if is_over:
             self._tell_waiting(due, factor)
             return []
@@ -289,14 +271,14 @@ class Keeper:
         return self._at_once or self._remembered.may(task.name, self._clock())
 
     @property
-    def _remembered(self) -> Work:
+    def _remembered(self) -> MaintenanceRecord:
         """What all tables of the model share, this run's part in it too."""
-        return self._shared or Work()
+        return self._shared or MaintenanceRecord()
 
     @property
     def _speed(self) -> float:
         """How many bytes a rewrite takes in a millisecond."""
-        return self._remembered.speed or BYTES_PER_MS
+        return self._remembered.bytes_per_ms or BYTES_PER_MS
 
     def _remember(self, **changes: Any) -> None:
         self._shared = replace(self._remembered, **changes)
@@ -304,15 +286,15 @@ class Keeper:
     def _rest(self, task: MaintenanceTask, for_ms: int) -> None:
         """Let a task wait before it is called again."""
         now = self._clock()
-        waiting = {name: until_ms for name, until_ms in self._remembered.rests.items() if until_ms > now}
-        self._remember(rests={**waiting, task.name: now + for_ms})
+        waiting = {name: until_ms for name, until_ms in self._remembered.retry_at.items() if until_ms > now}
+        self._remember(retry_at={**waiting, task.name: now + for_ms})
 
-    def _time_left(self, facts: TableFacts) -> float:
+    def _time_left(self, facts: TableMetadata) -> float:
         if self._at_once:
             return float("inf")
         return time_left_ms(self._remembered.spent, self.upkeep.max_time_ratio, facts.start_ms, self._clock())
 
-    def _call(self, session: SparkSession, task: MaintenanceTask, facts: TableFacts | None) -> bool:
+    def _call(self, session: SparkSession, task: MaintenanceTask, facts: TableMetadata | None) -> bool:
         """Run one task, and say what it did; whether it is done. `facts` are the table's, where they are known."""
         started = time.monotonic()
         counts: Mapping[str, int] | None = {}
@@ -325,7 +307,7 @@ class Keeper:
                 problem = f"it took longer than {self.upkeep.max_time_ms / 1000:g} seconds, and was cancelled"
                 if isinstance(task.options, RewriteDataFiles):
                     speed = min(self._speed, self._allowed / self.upkeep.max_time_ms) / 2
-                    self._remember(speed=max(1, round(speed)))
+                    self._remember(bytes_per_ms=max(1, round(speed)))
                 break
             except Exception as error:  # whatever a procedure raises: the stream goes on
                 name, what = read_cause(error)
@@ -351,13 +333,15 @@ class Keeper:
             rewritten = counts.get("rewritten_bytes_count", 0)
             speed = rewritten / max(1, took_ms)
             if rewritten >= MEASURED_BYTES or speed > self._speed:  # of a few bytes it is surely too low
-                self._remember(speed=max(1, round(speed)))
+                self._remember(bytes_per_ms=max(1, round(speed)))
         self._emit(
             TableMaintained(self.upkeep.model, task.name, str(task.table), tuple(counts.items()), took_ms, at_ms)
         )
         return True
 
-    def _run(self, session: SparkSession, task: MaintenanceTask, facts: TableFacts | None) -> Mapping[str, int] | None:
+    def _run(
+        self, session: SparkSession, task: MaintenanceTask, facts: TableMetadata | None
+    ) -> Mapping[str, int] | None:
         """What the procedure counts; None where it was not called."""
         match task.options:
             case RewriteDataFiles() as options:
@@ -376,11 +360,11 @@ class Keeper:
                 assert_never(task.options)
 
     def _rewrite(
-        self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
+        self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableMetadata
     ) -> Mapping[str, int] | None:
         bound, narrowed = self._spare(task, options, facts) | _foreign_deletes(options, facts), options
         if options.where == RECENT:
-            since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
+            since = facts.record.rewritten if MIN_BYTES in bound else facts.record.rewritten_whole
             recent = self._recent(session, task.table, load_table(session, task.table), since)
             if recent is None:
                 return None
@@ -392,7 +376,7 @@ class Keeper:
         return counts
 
     def _expire(
-        self, session: SparkSession, task: MaintenanceTask, options: ExpireSnapshots, facts: TableFacts
+        self, session: SparkSession, task: MaintenanceTask, options: ExpireSnapshots, facts: TableMetadata
     ) -> Mapping[str, int] | None:
         before_ms = expires_before_ms(facts, options, self._clock())
         options = replace(options, retain_last=snapshots_kept(facts, options))
@@ -447,10 +431,10 @@ class Keeper:
         rebuild = self.upkeep.table.rebuild
         return any(table_exists(session, name) for name in (rebuild, rebuild.dead_letter))
 
-    def _pays(self, task: MaintenanceTask, options: ExpireSnapshots, facts: TableFacts, old: int) -> bool:
+    def _pays(self, task: MaintenanceTask, options: ExpireSnapshots, facts: TableMetadata, old: int) -> bool:
         """Whether a call is worth it that removes so few, as readers need the others: only a look at these says it."""
         rests_ms = options.trigger.length_ms if options.trigger else HOUR_MS
-        is_time = self._clock() - facts.work.done.get(task.procedure, 0) >= rests_ms
+        is_time = self._clock() - facts.record.done.get(task.procedure, 0) >= rests_ms
         return old >= options.snapshots or (old > 0 and (is_time or self._at_once))
 
     def _collect(self, session: SparkSession, statement: str) -> list[Row]:
@@ -508,22 +492,22 @@ class Keeper:
             watcher.join()
             context.removeJobTag(tag)
 
-    def _spare(self, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
+    def _spare(self, task: MaintenanceTask, options: RewriteDataFiles, facts: TableMetadata) -> dict[str, str]:
         """From which size on one rewrite leaves files, or of how many small files it takes in all."""
-        level = level_of(facts)
+        level = measure_uncompacted(facts)
         spared = None
         if not self._at_once and not task.is_by_time:
             spared = spared_bytes(
                 options,
                 facts.target_bytes,
-                facts.work.since_whole,
+                facts.record.since_whole,
                 files=level.small_files,
                 partition_bytes=level.partition_bytes,
                 most_bytes=level.most_bytes,
             )
         if spared is not None:
             return {MIN_BYTES: str(round(spared))}
-        if self._at_once or facts.work.since_whole >= WHOLE_EVERY:
+        if self._at_once or facts.record.since_whole >= WHOLE_EVERY:
             return {MIN_FILES: str(group_files(options, is_whole=True))}
         return {}
 
@@ -532,7 +516,7 @@ class Keeper:
         session: SparkSession,
         task: MaintenanceTask,
         options: RewriteDataFiles,
-        facts: TableFacts,
+        facts: TableMetadata,
         bound: Mapping[str, str],
     ) -> dict[str, str]:
         """How many files one rewrite takes at most, in the time that there is; nothing, where all of them fit."""
@@ -545,7 +529,9 @@ class Keeper:
         allowed = min(float(options.max_bytes.size_bytes), max(0.0, time_ms) * self._speed)
         size = head.count("total-files-size")
         if size <= allowed:  # all of the table
-            self._allowed = min(size, TAKES_IN * level_of(facts).small_bytes or size) if MIN_BYTES in bound else size
+            self._allowed = (
+                min(size, TAKES_IN * measure_uncompacted(facts).small_bytes or size) if MIN_BYTES in bound else size
+            )
             return {}
         files, size = plan_rewrite(session, task.table, options.where, {**iceberg_options(options), **bound})
         self._allowed = min(allowed, size)
@@ -570,11 +556,11 @@ class Keeper:
         try:
             loaded = load_table(session, table)
             known = _read_work(loaded)
-            since = start_ms if known.since is None else known.since
-            work = replace(self._looked.pop(table, known), done={**known.done, **done}, since=since)
-            shared = self._remembered if is_own else Work()
-            work = replace(work, spent=shared.spent, rests=shared.rests, speed=shared.speed)
-            loaded.updateProperties().set(MAINTENANCE_PROPERTY, render_work(work)).commit()
+            since = start_ms if known.since_ms is None else known.since_ms
+            work = replace(self._looked.pop(table, known), done={**known.done, **done}, since_ms=since)
+            shared = self._remembered if is_own else MaintenanceRecord()
+            work = replace(work, spent=shared.spent, retry_at=shared.retry_at, bytes_per_ms=shared.bytes_per_ms)
+            loaded.updateProperties().set(MAINTENANCE_PROPERTY, render_record(work)).commit()
         except Exception as error:
             self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
         else:
@@ -605,7 +591,7 @@ def has_changed_nothing(options: Procedure, counts: Mapping[str, int]) -> bool:
             assert_never(options)
 
 
-def _foreign_deletes(options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
+def _foreign_deletes(options: RewriteDataFiles, facts: TableMetadata) -> dict[str, str]:
     """How a rewrite takes in each data file that equality deletes apply to, of which other engines have written some.
 
     The new files are newer than these, so that they apply to nothing and go: pyiceberg reads no table that has any.
@@ -621,49 +607,28 @@ def _foreign_deletes(options: RewriteDataFiles, facts: TableFacts) -> dict[str, 
 
 
 def note_rewrite(
-    options: RewriteDataFiles, bound: Mapping[str, str], counts: Mapping[str, int], facts: TableFacts
-) -> Work:
+    options: RewriteDataFiles, bound: Mapping[str, str], counts: Mapping[str, int], facts: TableMetadata
+) -> MaintenanceRecord:
     """What is to be known of a rewrite that was bounded so, and has counted this, of a table that was so before."""
     limit = bound.get(MAX_FILES, options.max_files_to_rewrite)
     is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
     if is_cut or counts.get("failed_data_files_count"):
-        return replace(facts.work, since_whole=WHOLE_EVERY)  # nobody knows how large the files are that it has left
+        return replace(facts.record, since_whole=WHOLE_EVERY)  # nobody knows how large the files are that it has left
     is_all = options.where in ("", RECENT)
-    work = replace(facts.work, rewritten=facts.sequence) if is_all else facts.work
+    work = replace(facts.record, rewritten=facts.sequence) if is_all else facts.record
     if MIN_FILES not in bound and options.rewrite_all is not True:
         return replace(work, since_whole=work.since_whole + 1)
-    return replace(work, taken_in=facts.sequence if is_all else work.taken_in, since_whole=1)
+    return replace(work, rewritten_whole=facts.sequence if is_all else work.rewritten_whole, since_whole=1)
 
 
-def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
-    """Add what a commit has written to what is known of the table."""
-    snapshot = SnapshotFacts(0, None, 0, summary)
-    known = watched.facts.head
-    files, size = added_small(snapshot, watched.facts.target_bytes)
-    start, level = watched.start, watched.level
-    deleted = deleted_rows(snapshot) - (deleted_rows(known) if known else 0)
-    more = snapshot.delete_files - (known.delete_files if known else 0)
-    watched.level = Level(
-        small_files=level.small_files + files,
-        small_bytes=level.small_bytes + size,
-        deleted=max(0.0, start.deleted + deleted / max(1, snapshot.count("total-records"))),
-        delete_files=max(0, start.delete_files + more),
-        new_delete_files=max(0, start.new_delete_files + more),
-    )
-
-
-def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float) -> str:
-    return why_due(task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time)
-
-
-def _read_facts(session: SparkSession, table: TableName) -> TableFacts:
+def _read_facts(session: SparkSession, table: TableName) -> TableMetadata:
     """The facts of all snapshots: megabytes of JSON, where there are thousands."""
-    return parse_facts(read_json(load_table(session, table)))
+    return parse_metadata(read_json(load_table(session, table)))
 
 
-def _read_work(table: JavaTable) -> Work:
+def _read_work(table: JavaTable) -> MaintenanceRecord:
     """What the table's property says of earlier maintenance."""
-    return parse_work(str(table.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
+    return parse_record(str(table.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
 
 
 def _has_delete_files(table: JavaTable) -> bool:

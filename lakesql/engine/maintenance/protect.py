@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.rename import is_former
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
-from lakesql.engine.maintenance.figures import TableFacts, last_entries, newest_by_owner, parse_facts
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.ledger.entry import Entry, ledger_tag
 from lakesql.model.table_name import TableName
@@ -17,6 +16,7 @@ from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_OFFSETS
 from lakesql.progress.position import Position
 from lakesql.progress.state import Checkpoint, newest_batch
 from lakesql.progress.stored import read_checkpoint
+from lakesql.table.metadata import TableMetadata, parse_metadata
 
 FOR_EVER_MS = 2**63 - 1
 """The age at which a tag goes that never does, as Iceberg has it."""
@@ -46,28 +46,28 @@ class Needed:
     waiting: tuple[str, ...] = ()
 
 
-def tag_entries(table: JavaTable, facts: TableFacts) -> None:
+def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
     """Give the newest ledger entry of each query that has written to the table its tag, where it has not got it.
 
     Where the table's properties let tags go at some age, these do not.
     """
     moved = {
         ledger_tag(owner): snapshot.id
-        for owner, snapshot in newest_by_owner(facts).items()
-        if facts.refs.get(ledger_tag(owner)) != snapshot.id and not is_former(table, owner)
+        for owner, snapshot in metadata.newest_by_owner().items()
+        if metadata.refs.get(ledger_tag(owner)) != snapshot.id and not is_former(table, owner)
     }
-    lasting = [ledger_tag(owner) for owner in newest_by_owner(facts)] if facts.retention.limits_refs else []
+    lasting = [ledger_tag(owner) for owner in metadata.newest_by_owner()] if metadata.retention.limits_refs else []
     if not moved and not lasting:
         return
     manage = table.manageSnapshots()
     for tag, snapshot_id in moved.items():
-        manage = (manage.replaceTag if tag in facts.refs else manage.createTag)(tag, snapshot_id)
+        manage = (manage.replaceTag if tag in metadata.refs else manage.createTag)(tag, snapshot_id)
     for tag in lasting:
         manage = manage.setMaxRefAgeMs(tag, FOR_EVER_MS)
     manage.commit()
 
 
-def find_needed(session: SparkSession, facts: TableFacts, readers: Iterable[Reader]) -> Needed:
+def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterable[Reader]) -> Needed:
     """From when on the snapshots of a table are needed by the streams that read it, and by rebuilds of their models.
 
     A reader may take its last batch once more, from where the one before it ended. One that has read none of the table
@@ -77,10 +77,12 @@ def find_needed(session: SparkSession, facts: TableFacts, readers: Iterable[Read
     waiting: list[str] = []
     for reader in readers:
         checkpoint = read_checkpoint(CheckpointFiles(session, reader.folder))
-        progress = {f"'{reader.model}'": needs(facts, _read_entries(session, reader.table, reader.model), checkpoint)}
+        progress = {
+            f"'{reader.model}'": needs(metadata, _read_entries(session, reader.table, reader.model), checkpoint)
+        }
         if table_exists(session, reader.table.rebuild):
             entries = _read_entries(session, reader.table.rebuild, reader.model)
-            progress[f"the rebuild of '{reader.model}'"] = needs(facts, entries, None)
+            progress[f"the rebuild of '{reader.model}'"] = needs(metadata, entries, None)
         for name, needed_ms in progress.items():
             since.append(NOTHING_READ if needed_ms is None else needed_ms)
             if needed_ms is None:
@@ -88,8 +90,8 @@ def find_needed(session: SparkSession, facts: TableFacts, readers: Iterable[Read
     return Needed(min(since, default=None), tuple(waiting))
 
 
-def needs(facts: TableFacts, entries: Sequence[Entry], checkpoint: Checkpoint | None) -> int | None:
-    """From when on a reader needs the snapshots of the table `facts`; None where nothing says what it has read of it.
+def needs(metadata: TableMetadata, entries: Sequence[Entry], checkpoint: Checkpoint | None) -> int | None:
+    """From when on a reader needs the snapshots of a table; None where nothing says what it has read of it.
 
     `entries` are its newest two, newest first. A reader that streams the table since a short time may have written many
     batches of other streams before: where its newest entry names none of the table's snapshots, it has read nothing of
@@ -97,16 +99,16 @@ def needs(facts: TableFacts, entries: Sequence[Entry], checkpoint: Checkpoint | 
     noted that all batches after that entry were empty.
     """
     if checkpoint is not None and _is_empty_since(checkpoint, entries[0] if entries else None):
-        return _oldest_stand(facts, checkpoint.positions.get(checkpoint.newest_committed, ()))
+        return _oldest_stand(metadata, checkpoint.positions.get(checkpoint.newest_committed, ()))
     if not entries:
         return None
     newest = list(entries[0].positions.values())
     if checkpoint is not None and _is_made_behind(checkpoint, entries[0]):
         newest = list(checkpoint.positions.get(checkpoint.newest_committed, ()))
-    stands = _oldest_stand(facts, newest)
+    stands = _oldest_stand(metadata, newest)
     if stands is None:
         return None
-    before = [_oldest_stand(facts, entry.positions.values()) for entry in entries[1:]]
+    before = [_oldest_stand(metadata, entry.positions.values()) for entry in entries[1:]]
     return min([stands, *(NOTHING_READ if at_ms is None else at_ms for at_ms in before)])
 
 
@@ -127,13 +129,13 @@ def _is_empty_since(checkpoint: Checkpoint, entry: Entry | None) -> bool:
     return origin.empty_after == last and origin.empty_through >= checkpoint.newest_committed
 
 
-def _oldest_stand(facts: TableFacts, positions: Iterable[Position]) -> int | None:
+def _oldest_stand(metadata: TableMetadata, positions: Iterable[Position]) -> int | None:
     """When the oldest snapshot of the table was made at which one of the streams stands; None where none does.
 
     Whatever the stream is called: Spark may order a stateful query's streams otherwise than its FROM does.
     """
     ids = [position.get("snapshot_id") for position in positions if isinstance(position, dict)]
-    found = [facts.snapshots.get(id_) for id_ in ids if isinstance(id_, int)]
+    found = [metadata.snapshots.get(id_) for id_ in ids if isinstance(id_, int)]
     return min((snapshot.at_ms for snapshot in found if snapshot is not None), default=None)
 
 
@@ -141,7 +143,7 @@ def _read_entries(session: SparkSession, table: TableName, owner: str) -> list[E
     """The last two entries of a query, newest first; none where there is no table yet."""
     if not table_exists(session, table):
         return []
-    snapshots = last_entries(parse_facts(read_json(load_table(session, table))), owner, 2)
+    snapshots = parse_metadata(read_json(load_table(session, table))).last_entries(owner, 2)
     return [_entry_of(owner, snapshot.summary) for snapshot in snapshots]
 
 

@@ -1,0 +1,621 @@
+"""What commits at a steady rate make of a table, with its maintenance and without: arithmetic over a table's figures.
+
+A table is what `Amounts` asks of one, so that what is due on it is decided by `table/due.py`, as in a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import assert_never
+
+from lakesql.project.procedures import (
+    BYTES_PER_MS,
+    DAY_MS,
+    DELETION_VECTORS,
+    HOUR_MS,
+    LEAST_EXPIRY_MS,
+    RESTS_MS,
+    SMALL_FILE_SHARE,
+    WHOLE_EVERY,
+    ExpireSnapshots,
+    Procedure,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    RewriteManifests,
+    RewritePositionDeleteFiles,
+    group_files,
+    spared_bytes,
+)
+from lakesql.table.due import find_due, follows, time_left_ms
+from lakesql.table.terms import Terms
+from lakesql.table.uncompacted import Uncompacted
+
+MOST_STEPS = 200_000
+"""Of more commits than these, several are taken as one step."""
+
+PROCEDURE_MS = 1_500.0
+"""How long a procedure is taken to run, beside what it takes by the bytes that it rewrites."""
+
+_MAINTENANCE_SNAPSHOT = 950.0
+"""Bytes of a snapshot in the metadata file that a procedure has made, whose summary is short."""
+
+_EULER = 0.5772
+
+
+@lru_cache(maxsize=1024)
+def grow(
+    writes: Writes, terms: Terms, sizes: Sizes, stock: Stock, maintenance: Maintained | None, span_ms: float
+) -> Growth:
+    """What commits at a steady rate make of a table within `span_ms`.
+
+    Maintenance is done as soon as it is due and there is time for it, and delays no commit. None, or no task in it:
+    nobody maintains the table.
+    """
+    batches = int(span_ms / writes.interval_ms + 1e-6)
+    table = _Table(terms, sizes, stock)
+    most = table.figures()
+    at_step = max(1, math.ceil(batches / MOST_STEPS))
+    done = 0
+    while done < batches:
+        step = min(at_step, batches - done)
+        done += step
+        table.commit(writes, step)
+        most = tuple(map(max, most, table.figures()))
+        if maintenance is not None:
+            table.maintain(maintenance)
+    end = table.figures()
+    most = tuple(map(max, most, end))
+    return Growth(
+        batches=batches,
+        maintenance=table.maintenance,
+        end=Counts(*map(round, end)),
+        most=Counts(*map(round, most)),
+        written_bytes=round(table.written),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTask:
+    """A procedure that is run on the table; where it `is_by_time`, no threshold counts, but its trigger alone."""
+
+    procedure: str
+    options: Procedure
+    is_by_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """How a table is maintained: its tasks, the share of the time that they may take, and how many times their
+    thresholds count."""
+
+    tasks: tuple[SimulatedTask, ...]
+    max_time_ratio: float
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What a commit of a model does to its table, on average.
+
+    `interval_ms` lies between two commits. Each writes `rows` of `row_bytes` bytes, in `files` data files of
+    `partitions` partitions, of which `new_partitions` a day are new. It deletes `deleted` stored rows, in as many data
+    files as `scattered` rows lie in that are taken at random. It leaves `delete_files` more than there were, at least;
+    or it `rewrites` these data files, with the rows in them that stay.
+    """
+
+    interval_ms: float
+    rows: float
+    row_bytes: float
+    files: float = 1
+    partitions: float = 1
+    new_partitions: float = 0
+    deleted: float = 0
+    scattered: float = 0
+    delete_files: float = 0
+    rewrites: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of metadata: of the metadata file without its lists, of a snapshot in it and of an earlier file that it
+    names, of a manifest list and each manifest in it, of a manifest and each file in it."""
+
+    table: float = 1_420
+    snapshot: float = 1_250
+    log_entry: float = 166
+    manifest_list: float = 4_410
+    list_entry: float = 42
+    manifest: float = 7_120
+    entry: float = 66
+
+
+MERGE_SNAPSHOT_BYTES = 2_000.0
+"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What a table has before the first commit: nothing, if nothing is said.
+
+    `small_files` are those of its data files that a rewrite takes, in `small_partitions` partitions, with `small_bytes`
+    in all; `uncompacted` is what has come since the last rewrite. `ages_ms` are those of its snapshots, the oldest
+    first.
+    """
+
+    data_files: float = 0
+    small_files: float = 0
+    small_bytes: float = 0
+    small_partitions: float = 0
+    uncompacted: Uncompacted = Uncompacted()
+    rows: float = 0
+    deleted: float = 0
+    delete_files: float = 0
+    data_manifests: float = 0
+    delete_manifests: float = 0
+    ages_ms: tuple[float, ...] = ()
+    log: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A table's metadata at one moment, in figures. `metadata_bytes` is what a reader reads to know the files."""
+
+    data_files: int
+    delete_files: int
+    snapshots: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What comes of a table within a time: `end` at its end, `most` at any moment of it.
+
+    `batches` are the model's commits, `maintenance` those of maintenance. `written_bytes` is all metadata that
+    they write.
+    """
+
+    batches: int
+    maintenance: int
+    end: Counts
+    most: Counts
+    written_bytes: int
+
+    @property
+    def commits(self) -> int:
+        """All commits."""
+        return self.batches + self.maintenance
+
+
+@dataclass(slots=True)
+class _Snapshots:
+    """Snapshots by their time, the oldest first, those of a step together.
+
+    No `young` one expires, those that are `grown` do where there are too many, and those that are `aged` by their age.
+    """
+
+    young: deque[tuple[float, int, float]] = field(default_factory=deque)
+    grown: deque[tuple[float, int, float]] = field(default_factory=deque)
+    aged: deque[tuple[float, int, float]] = field(default_factory=deque)
+    count: int = 0
+    grown_count: int = 0
+    aged_count: int = 0
+    size_bytes: float = 0
+
+    def add(self, at_ms: float, count: int, size_bytes: float) -> None:
+        self.young.append((at_ms, count, size_bytes))
+        self.count += count
+        self.size_bytes += count * size_bytes
+
+    def grow_older(self, now_ms: float, aged_ms: float) -> None:
+        """It is `now_ms`, and of `aged_ms` on a snapshot is too old."""
+        while self.young and self.young[0][0] < now_ms - LEAST_EXPIRY_MS:
+            self.grown.append(self.young.popleft())
+            self.grown_count += self.grown[-1][1]
+        while self.grown and self.grown[0][0] < now_ms - aged_ms:
+            self.aged.append(self.grown.popleft())
+            self.grown_count -= self.aged[-1][1]
+            self.aged_count += self.aged[-1][1]
+
+    def old(self, retained: int, most: int | None) -> int:
+        """How many an expiry would remove: those that are too old but for the newest ones, or that are too many."""
+        by_age = min(self.aged_count, self.count - retained)
+        by_count = 0 if most is None else min(self.aged_count + self.grown_count, self.count - most)
+        return max(0, by_age, by_count)
+
+    def expire(self, old: int) -> None:
+        """Remove so many of the oldest."""
+        self.count -= old
+        aged = min(old, self.aged_count)
+        self.aged_count -= aged
+        self.grown_count -= old - aged
+        while old > 0:
+            oldest = self.aged or self.grown
+            at_ms, count, size_bytes = oldest.popleft()
+            gone = min(count, old)
+            old -= gone
+            self.size_bytes -= gone * size_bytes
+            if gone < count:
+                oldest.appendleft((at_ms, count - gone, size_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Files of one size that a rewrite has made, so many in each partition that is written to, on average."""
+
+    count: float
+    size: float
+
+
+class _Table:
+    """A table while it grows: what `Amounts` asks of one, and its metadata in figures.
+
+    Data files are `large` or `small`; `fresh` ones of the small are newer than the last rewrite. Delete files are of
+    data files that were rewritten (`bulk_deletes`), of fresh ones, or dangling: these delete rows that are gone.
+    """
+
+    def __init__(self, terms: Terms, sizes: Sizes, stock: Stock) -> None:
+        self.terms, self.sizes = terms, sizes
+        self.now = 0.0
+        self.start = -max(stock.ages_ms, default=0.0)
+        known = stock.uncompacted
+        self.large = stock.data_files - stock.small_files
+        self.small, self.small_bytes = stock.small_files, stock.small_bytes
+        self.partitions, self.new_small = stock.small_partitions, known.small_files
+        self.rows, self.deleted = stock.rows, stock.deleted
+        self.hot = 0.0
+        self.fresh = min(stock.small_files, known.small_files * stock.small_partitions)
+        self.bulk_deletes = min(stock.delete_files, stock.data_files - self.fresh)
+        self.fresh_deletes = stock.delete_files - self.bulk_deletes
+        self.dangling, self.dangling_rows, self.row_bytes, self.commit_bytes = 0.0, 0.0, 0.0, 0.0
+        self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
+        self.since_whole, self.left = WHOLE_EVERY, list[_Left]()
+        self.log = stock.log
+        self.snapshots = _Snapshots()
+        for age_ms in stock.ages_ms:
+            self.snapshots.add(-age_ms, 1, sizes.snapshot)
+        self.maintenance, self.written = 0, 0.0
+        self.done: dict[str, float] = {}
+        self.retry_at: dict[str, float] = {}
+        self.spent: deque[tuple[float, float]] = deque()
+        self.spent_ms = 0.0
+        self.fewest_deleted = stock.deleted - known.deleted_ratio * stock.rows
+        self.fewest_delete_files = stock.delete_files - known.delete_files
+        self.fewest_since_cleaned = stock.delete_files - known.new_delete_files
+        self.has_left_deletes = known.has_left_deletes
+        self._known: Uncompacted | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no snapshot yet."""
+        return not self.snapshots.count
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other tables may have its files too."""
+        return self.terms.is_shared
+
+    @property
+    def version(self) -> int:
+        """Iceberg's format version."""
+        return self.terms.version
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether its deletes are deletion vectors, one for each data file, which a rewrite of the file drops."""
+        return self.terms.version >= DELETION_VECTORS
+
+    @property
+    def deletes(self) -> float:
+        """Delete files that delete something: of data files as they were rewritten, and of fresh ones."""
+        return self.bulk_deletes + self.fresh_deletes
+
+    @property
+    def delete_files(self) -> float:
+        """All delete files."""
+        return self.bulk_deletes + self.fresh_deletes + self.dangling
+
+    @property
+    def manifests(self) -> float:
+        """Its manifests, of data files and of delete files."""
+        return self.data_manifests + self.delete_manifests
+
+    @property
+    def uncompacted(self) -> Uncompacted:
+        """What has come since its data files were rewritten last."""
+        if self._known is not None:
+            return self._known
+        delete_files = self.delete_files
+        self._known = Uncompacted(
+            small_files=self.new_small,
+            deleted_ratio=(self.deleted + self.dangling_rows - self.fewest_deleted) / max(1.0, self.rows),
+            delete_files=delete_files - self.fewest_delete_files,
+            new_delete_files=delete_files - self.fewest_since_cleaned,
+            has_left_deletes=self.has_left_deletes,
+        )
+        return self._known
+
+    def since_ms(self, procedure: str) -> float:
+        """When a procedure was done last; since the beginning, where it never was."""
+        return self.done.get(procedure, 0.0)
+
+    def is_changed_since(self, procedure: str) -> bool:
+        """Whether a commit of the model has come since a procedure was done last."""
+        return self.now > self.done.get(procedure, -1.0)
+
+    def count_old(self, options: ExpireSnapshots, now_ms: float) -> int:
+        """How many snapshots an expiry would remove."""
+        self.snapshots.grow_older(now_ms, options.older_than.length_ms)
+        return self.snapshots.old(options.retain_last, options.most)
+
+    def figures(self) -> tuple[float, ...]:
+        """The table as it is: what `Counts` has, before it is rounded. Asked after each step."""
+        return (
+            self.large + self.small,
+            self.delete_files,
+            self.snapshots.count,
+            self._metadata_file() + self._list() + self._manifests() if self.snapshots.count else 0,
+        )
+
+    # --- commits of the model
+
+    def commit(self, writes: Writes, times: int) -> None:
+        """So many commits of the model."""
+        terms, files = self.terms, writes.files * times
+        self.now += writes.interval_ms * times
+        self._known = None
+        self.row_bytes, self.commit_bytes = writes.row_bytes, writes.rows * writes.row_bytes
+        filtered = self._replace(writes, times) if writes.rewrites else self._delete(writes, times)
+        self._open_partitions(writes, times)
+        if not writes.rewrites:
+            self._add(files, writes.rows * writes.row_bytes * times, writes.partitions)
+            self.rows += writes.rows * times
+            self.data_manifests += times
+        merged = 0.0
+        if terms.merge_manifests and self.data_manifests >= terms.merge_manifests:
+            self.data_manifests = 1
+            merged = self.sizes.entry * (self.large + self.small)
+        self.snapshots.add(self.now, times, self.sizes.snapshot)
+        self._log(times)
+        made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (writes.files + writes.delete_files)
+        self.written += times * (self._metadata_file() + self._list() + made) + merged
+
+    def _add(self, files: float, size_bytes: float, partitions: float) -> None:
+        """Data files that are new."""
+        if size_bytes / files >= SMALL_FILE_SHARE * self.terms.target_bytes:
+            self.large += files
+            return
+        self.small += files
+        self.fresh += files
+        self.small_bytes += size_bytes
+        self.new_small += files / partitions
+
+    def _replace(self, writes: Writes, times: int) -> float:
+        """Commits that write each data file anew of which they delete rows; how many manifests each of them filters.
+
+        A manifest stays as long as one of its files does, and one of what the last commit has removed.
+        """
+        filtered = 0.0
+        for _ in range(times):
+            had = self.large + self.small
+            taken = had * (1 - max(0.0, 1 - 1 / had) ** writes.scattered) if had and writes.deleted else 0.0
+            share = taken / had if had else 0.0
+            size_bytes = share * (self.small_bytes + self.large * self.terms.target_bytes)
+            self.large, self.small, self.fresh = ((1 - share) * count for count in (self.large, self.small, self.fresh))
+            self.small_bytes, self.new_small = (1 - share) * self.small_bytes, (1 - share) * self.new_small
+            deleted = min(self.rows, writes.deleted)
+            self.rows += writes.rows - deleted
+            size_bytes = max(size_bytes - deleted * writes.row_bytes, 0.0) + writes.rows * writes.row_bytes
+            self._add(max(writes.files, size_bytes / self.terms.target_bytes), size_bytes, writes.partitions)
+            filtered = share * self.data_manifests
+            self.data_manifests = min(self.data_manifests + 1, had - taken + 1 + (taken > 0))
+        return filtered
+
+    def _open_partitions(self, writes: Writes, times: int) -> None:
+        """Rows that open new partitions leave the older ones, whose files are not rewritten again."""
+        opened = writes.new_partitions * writes.interval_ms * times / DAY_MS
+        hot = writes.partitions if opened else max(self.partitions, writes.partitions)
+        closed = max(0.0, (self.hot or self.partitions) - hot) + opened
+        if closed:
+            stays = hot / (hot + closed)
+            self.small_bytes *= stays
+            self.left = [replace(each, count=each.count * stays) for each in self.left]
+        self.hot = hot
+        self.partitions = max(self.partitions, writes.partitions) + opened
+
+    def _delete(self, writes: Writes, times: int) -> float:
+        """The deletes of commits; how many manifests of delete files each of them writes.
+
+        A manifest of delete files stays until each of these has been replaced.
+        """
+        if not writes.deleted or not self.rows:
+            return 0
+        self.deleted = min(self.rows, self.deleted + writes.deleted * times)
+        if not self.terms.deletes_by_file:
+            self.fresh_deletes += writes.partitions * times
+            self._add_delete_manifests(times)
+            return 1
+        live = max(1.0, self.rows - self.deleted)
+        bulk = self.large + self.small - self.fresh
+        in_fresh = min(live / max(1.0, self.fresh), writes.rows / writes.files)
+        in_bulk = max(0.0, live - in_fresh * self.fresh) / max(1.0, bulk)
+        kept_fresh, kept_bulk = (float((1 - min(1.0, rows / live)) ** writes.scattered) for rows in (in_fresh, in_bulk))
+        found = self.fresh_deletes + (self.fresh - self.fresh_deletes) * (1 - kept_fresh**times)
+        self.fresh_deletes = min(self.fresh, max(found, self.fresh_deletes + writes.delete_files * times))
+        self.bulk_deletes += max(0.0, bulk - self.bulk_deletes) * (1 - kept_bulk**times)
+        made = self.fresh * (1 - kept_fresh)
+        if kept_fresh <= 0 or not made:
+            self._add_delete_manifests(times, most=2)
+            return self.delete_manifests
+        tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
+        lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes)
+        self._add_delete_manifests(times, most=1 + lasting)
+        # One with many entries surely loses one of them, its last one is lost as seldom as any.
+        return min(1 + lasting * (2 - kept_fresh) / 2, self.delete_manifests)
+
+    def _add_delete_manifests(self, count: int, most: float = math.inf) -> None:
+        self.delete_manifests = min(self.delete_manifests + count, most)
+        if self.terms.merge_manifests and self.delete_manifests >= self.terms.merge_manifests:
+            self.delete_manifests = 1
+
+    # --- maintenance
+
+    def maintain(self, maintenance: Maintained) -> None:
+        """Run what is due, as far as there is time for it."""
+        if self._time_left(maintenance) <= 0:
+            return
+        may: Sequence[SimulatedTask] = maintenance.tasks
+        if self.retry_at:
+            may = [task for task in may if self.now >= self.retry_at.get(task.procedure, 0.0)]
+        before: SimulatedTask | None = None
+        is_done = False
+        for task, _ in find_due(may, self, self.now, maintenance.factor):
+            is_part_of_last = before is not None and follows(task, before)
+            if not is_part_of_last and self._time_left(maintenance) <= 0:
+                break
+            is_done = self._call(task) or is_done
+            before = task
+        if is_done:
+            self._note()  # when it was done stands in a property of the table
+
+    def _time_left(self, maintenance: Maintained) -> float:
+        while self.spent and self.now - self.spent[0][0] >= HOUR_MS:
+            self.spent_ms -= self.spent.popleft()[1]
+        return time_left_ms(((self.now, self.spent_ms),), maintenance.max_time_ratio, self.start, self.now)
+
+    def _call(self, task: SimulatedTask) -> bool:
+        """Run a procedure, and record how long it took and when it was done; whether it has found something to do."""
+        rewritten_bytes = 0.0
+        match task.options:
+            case RewriteDataFiles() as options:
+                if not self._finds_files(options):
+                    self.retry_at[task.procedure] = self.now + RESTS_MS
+                    return False
+                rewritten_bytes = self._rewrite(options, task.is_by_time)
+            case RewritePositionDeleteFiles():
+                self._clean()
+            case RewriteManifests():
+                self.data_manifests, self.delete_manifests = 1, min(1.0, self.delete_manifests)
+                self._commit_maintenance(self._manifests())
+            case ExpireSnapshots() as options:
+                self.snapshots.expire(self.count_old(options, self.now))
+                self._note()
+            case RemoveOrphanFiles():
+                pass  # files that no version has are in no figure
+            case _:
+                assert_never(task.options)
+        self.done[task.procedure] = self.now
+        took_ms = PROCEDURE_MS + rewritten_bytes / BYTES_PER_MS
+        self.spent.append((self.now, took_ms))
+        self.spent_ms += took_ms
+        return True
+
+    def _finds_files(self, rewrite: RewriteDataFiles) -> bool:
+        """Whether Iceberg would find files to rewrite in a partition."""
+        in_partition = min(self.small, self.new_small + 1)  # with the one that the last rewrite has left
+        group = group_files(rewrite, is_whole=self.since_whole >= WHOLE_EVERY)
+        return self._takes_all(rewrite) or in_partition >= group
+
+    def _rewrite(self, rewrite: RewriteDataFiles, is_by_time: bool) -> float:
+        """What is new in each partition becomes a file, or as many of the target size as it takes, without deletes.
+
+        Of the files that earlier rewrites have made, `left` in each partition that is written to, small ones are
+        rewritten too; all of them now and then, or where many rows are deleted. Returns the bytes that are written.
+        """
+        target = rewrite.target_file_size.size_bytes if rewrite.target_file_size else self.terms.target_bytes
+        partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
+        kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes) / hot
+        takes_all = self._takes_all(rewrite)
+        spared = None
+        if not takes_all and not is_by_time:
+            spared = spared_bytes(
+                rewrite,
+                self.terms.target_bytes,
+                self.since_whole,
+                files=self.new_small,
+                partition_bytes=kept_bytes - sum(each.count * each.size for each in self.left),
+                most_bytes=self.commit_bytes,
+            )
+        is_whole = spared is None
+        left = [each for each in self.left if spared is not None and each.size >= spared]
+        taken = sum(each.count for each in self.left) - sum(each.count for each in left)
+        left_bytes = sum(each.count * each.size for each in left)
+        whole, rest = divmod(kept_bytes - left_bytes, target)
+        is_large = rest >= SMALL_FILE_SHARE * target
+        taken_bytes = hot * (kept_bytes - left_bytes)
+        self._drop_deletes(1 if takes_all else taken_bytes / max(1.0, self.rows * self.row_bytes))
+        is_all = self.since_whole >= WHOLE_EVERY or rewrite.rewrite_all is True
+        self.since_whole = 1 if is_all else self.since_whole + 1
+        self.large += hot * (whole + is_large)
+        self.small = partitions - hot if is_whole else self.small - self.fresh - hot * taken
+        self.small += 0 if is_large else hot
+        self.left = left if is_large else [*left, _Left(1, rest)]
+        self.small_bytes = hot * (left_bytes + (0 if is_large else rest))
+        read = self.data_manifests
+        self.fresh = self.new_small = 0
+        self.data_manifests = 2 if self.large or left else 1
+        self._commit_maintenance((read + 1) * self.sizes.manifest)
+        return hot * (whole * target + rest)
+
+    def _takes_all(self, rewrite: RewriteDataFiles) -> bool:
+        """Whether a rewrite takes files however large, for their deletes or as it is told to."""
+        if rewrite.rewrite_all is True:
+            return True
+        is_deleted = self.deleted >= rewrite.delete_ratio_threshold * max(1.0, self.rows)
+        has_many = not self.terms.deletes_by_file and self.deletes >= rewrite.delete_file_threshold * self.partitions
+        return self.deleted > 0 and (is_deleted or has_many)
+
+    def _clean(self) -> None:
+        """Delete files become one for each data file that has some, or for each partition."""
+        if not self.terms.deletes_by_file:
+            self.fresh_deletes = min(self.fresh_deletes, max(1.0, self.partitions))
+        self.dangling, self.dangling_rows, self.delete_manifests = 0, 0, min(1.0, self.deletes)
+        self.fewest_deleted = min(self.fewest_deleted, self.deleted)
+        self.fewest_delete_files = min(self.fewest_delete_files, self.deletes)
+        self.fewest_since_cleaned = self.deletes
+        self.has_left_deletes = False
+        self._commit_maintenance(self.sizes.manifest)
+
+    def _drop_deletes(self, share: float) -> None:
+        """A rewrite has rewritten so much of the table."""
+        stays = max(0.0, 1 - share)
+        kept = stays * self.bulk_deletes
+        dropped_rows = (1 - stays) * self.deleted
+        self.rows -= dropped_rows
+        if not self.has_vectors:
+            self.dangling += self.deletes - kept
+            self.dangling_rows += dropped_rows
+        self.deleted, self.bulk_deletes, self.fresh_deletes = stays * self.deleted, kept, 0
+        self.fewest_deleted = self.deleted + self.dangling_rows
+        self.fewest_delete_files = self.fewest_since_cleaned = self.delete_files
+        self.has_left_deletes = self.delete_files > 0
+        if self.has_vectors:
+            self.delete_manifests = min(1.0, kept)
+
+    # --- metadata
+
+    def _commit_maintenance(self, manifests_bytes: float) -> None:
+        self.maintenance += 1
+        self.snapshots.add(self.now, 1, min(_MAINTENANCE_SNAPSHOT, self.sizes.snapshot))
+        self._note()
+        self.written += self._list() + manifests_bytes
+
+    def _note(self) -> None:
+        self._log(1)
+        self.written += self._metadata_file()
+
+    def _log(self, files: int) -> None:
+        self.log = min(self.terms.log, self.log + files)
+
+    def _metadata_file(self) -> float:
+        return self.sizes.table + self.snapshots.size_bytes + self.log * self.sizes.log_entry
+
+    def _list(self) -> float:
+        return self.sizes.manifest_list + self.sizes.list_entry * self.manifests
+
+    def _manifests(self) -> float:
+        files = self.large + self.small + self.delete_files
+        return self.sizes.manifest * self.manifests + self.sizes.entry * files
