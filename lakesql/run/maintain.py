@@ -16,7 +16,7 @@ from lakesql.errors import LakesqlError, RunError
 from lakesql.events import Emit, Noted
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.models import LeasedQueries, QueriesBy
-from lakesql.run.prepare import check_specs, find_upkeep
+from lakesql.run.prepare import check_specs, find_maintenance
 from lakesql.run.supervise import Queries, Query
 
 IS_RUN = "another runner has the model, and maintains its tables between two batches"
@@ -107,9 +107,9 @@ class _MaintenanceQueries(Queries):
             leases.check(model)
             context.reached(model, step)
 
-        upkeep = find_upkeep(context.manifest, select)
-        upkeep = replace(upkeep, tasks=tuple(task for task in upkeep.tasks if task.name in self.tasks[model]))
-        keeper = Keeper(upkeep, emit, reach, sweep=self.sweep)
+        maintenance = find_maintenance(context.manifest, select)
+        selected = tuple(task for task in maintenance.tasks if task.name in self.tasks[model])
+        keeper = Keeper(replace(maintenance, tasks=selected), emit, reach, sweep=self.sweep)
 
         def maintain(is_ending: Callable[[], bool]) -> None:
             keeper.at_end(session, is_ending, self.at_once)

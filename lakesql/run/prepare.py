@@ -17,7 +17,8 @@ from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger.snapshots import load_table
-from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
+from lakesql.engine.maintenance.call import ModelMaintenance
+from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.maintenance.protect import Reader
 from lakesql.engine.progress.changed import explain_changes
 from lakesql.engine.progress.checkpoint import CheckpointFiles
@@ -160,17 +161,17 @@ def check_progress(context: RunContext, bound: BoundSelect, folder: str) -> None
 
 def _open_keeper(context: RunContext, select: Select) -> Keeper | None:
     """What maintains the tables of a model; None where somebody else does."""
-    upkeep, name = find_upkeep(context.manifest, select), select.model.name
+    maintenance, name = find_maintenance(context.manifest, select), select.model.name
 
     def reach(step: MaintenanceStep) -> None:
         context.check_lease(name)
         context.reached(name, step)
 
-    return Keeper(upkeep, context.emit, reach) if upkeep.tasks else None
+    return Keeper(maintenance, context.emit, reach) if maintenance.tasks else None
 
 
-def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
-    """What the tables of a model need, and who streams them."""
+def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
+    """How the tables of a model are maintained, and who streams them."""
     model = select.model
     readers = [
         Reader(other.name, other.table, checkpoint_of(manifest.target, other.name))
@@ -184,7 +185,7 @@ def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
         left = f"{model.table} is left alone: `maintenance` is false"
     elif is_maintained(model):
         left = ""
-    return Upkeep(
+    return ModelMaintenance(
         model.name,
         model.table,
         maintenance_tasks(model),

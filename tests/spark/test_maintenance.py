@@ -41,7 +41,7 @@ from lakesql.project.procedures import (
     option_names,
 )
 from lakesql.run.maintain import IS_RUN, maintenance_queries
-from lakesql.run.prepare import find_upkeep
+from lakesql.run.prepare import find_maintenance
 from lakesql.table.maintenance_record import parse_record
 from tests.spark.project import Project, Row
 from tests.spark.test_ledger import rewind
@@ -90,8 +90,8 @@ def keep(
 ) -> list[Event]:
     """Run what is due on a model's tables; what was told."""
     manifest, told = project.manifest(), list[Event]()
-    upkeep = find_upkeep(manifest, build_selects(manifest, [model])[model])
-    Keeper(upkeep, told.append, reached, clock).at_end(project.lake.session)
+    maintenance = find_maintenance(manifest, build_selects(manifest, [model])[model])
+    Keeper(maintenance, told.append, reached, clock).at_end(project.lake.session)
     assert not [event for event in told if isinstance(event, MaintenanceFailed)], told
     return told
 
@@ -601,7 +601,7 @@ def test_a_table_that_somebody_else_maintains_is_left_alone(project: Project) ->
 def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakesql.engine.maintenance.keeper.CANCELS_EVERY_S", 0.005)
+    monkeypatch.setattr("lakesql.engine.maintenance.time_limit.CANCELS_EVERY_S", 0.005)
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=False)
     record(project, *range(4))

@@ -13,7 +13,7 @@ import pytest
 
 from lakesql.compile.maintenance import PartitionValue, argument_text, call_text, partitions_text
 from lakesql.decode import Node
-from lakesql.engine.maintenance.keeper import has_changed_nothing, note_rewrite
+from lakesql.engine.maintenance.call import has_changed_nothing
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
 from lakesql.model.retention import Retention
@@ -37,6 +37,7 @@ from lakesql.table.due import AT_ONCE, URGENT, KnownAmounts, follows, time_left_
 from lakesql.table.expiry import count_old, expires_before_ms, goes_further, snapshots_kept
 from lakesql.table.maintenance_record import MaintenanceRecord, parse_record, render_record
 from lakesql.table.metadata import TableMetadata, parse_metadata
+from lakesql.table.rewrite_bounds import record_rewrite
 from lakesql.table.simulation import SimulatedTask
 from lakesql.table.uncompacted import measure_uncompacted
 
@@ -321,7 +322,7 @@ def test_what_is_kept_of_a_rewrite(
 ) -> None:
     before = MaintenanceRecord({"expire_snapshots": 1}, (), rewritten=3, rewritten_whole=2, since_whole=5)
     table = facts(properties={"lakesql.maintenance": render_record(before)}, sequence=7)
-    found = note_rewrite(options, bound, counts, table)
+    found = record_rewrite(options, bound, counts, table)
     assert (found.rewritten, found.rewritten_whole, found.since_whole) == expected
     assert found.done == before.done
 

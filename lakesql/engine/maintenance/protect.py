@@ -16,6 +16,7 @@ from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_OFFSETS
 from lakesql.progress.position import Position
 from lakesql.progress.state import Checkpoint, newest_batch
 from lakesql.progress.stored import read_checkpoint
+from lakesql.table.expiry import Needed
 from lakesql.table.metadata import TableMetadata, parse_metadata
 
 FOR_EVER_MS = 2**63 - 1
@@ -33,17 +34,6 @@ class Reader:
     model: str
     table: TableName
     folder: str
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """The oldest snapshots that readers need, by time: None where they need none.
-
-    Nothing says how far those in `waiting` have read the table: readers and their rebuilds, in words.
-    """
-
-    since_ms: int | None
-    waiting: tuple[str, ...] = ()
 
 
 def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:

@@ -1,0 +1,117 @@
+"""Which maintenance of a table is called now, and which waits, and why: for a run, and for `lakesql status`. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakesql.model.upkeep import MaintenanceTask
+from lakesql.names import MAINTAINED_PROPERTY
+from lakesql.project.procedures import HOUR_MS
+from lakesql.table.due import KnownAmounts, find_due, follows, time_left_ms
+from lakesql.table.maintenance_record import MaintenanceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A task that is to be called, and why it is due."""
+
+    task: MaintenanceTask
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A task that is due (`why`), what it waits for, in words, and until when at the latest; None if nobody knows.
+
+    `is_of_time`: there is no time left for it now.
+    """
+
+    task: MaintenanceTask
+    why: str
+    waits_for: str
+    until_ms: int | None = None
+    is_of_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much time maintenance may take: by the record that the model's own table keeps for all of them.
+
+    `is_unlimited`: somebody has asked for it, however long it takes; no task waits to be tried again either.
+    """
+
+    record: MaintenanceRecord
+    max_time_ratio: float
+    is_unlimited: bool = False
+
+    def time_left_ms(self, since_ms: float, now_ms: float) -> float:
+        """How long maintenance may still take: a share of the last hour, or of the time since `since_ms`."""
+        if self.is_unlimited:
+            return math.inf
+        return time_left_ms(self.record.spent, self.max_time_ratio, since_ms, now_ms)
+
+    def time_back_ms(self, since_ms: float, now_ms: float) -> int:
+        """From when on there is time again: what was spent is an hour ago then, or the table is old enough for it."""
+        spent = sorted(each for each in self.record.spent if now_ms - each[0] < HOUR_MS)
+        used_ms = sum(took_ms for _, took_ms in spent)
+        from_ms = now_ms
+        for at_ms, took_ms in spent:
+            is_old_enough_ms = max(from_ms, since_ms + used_ms / self.max_time_ratio)
+            if used_ms < self.max_time_ratio * HOUR_MS and is_old_enough_ms < at_ms + HOUR_MS:
+                return math.floor(is_old_enough_ms) + 1
+            used_ms -= took_ms
+            from_ms = max(from_ms, at_ms + HOUR_MS)
+        return math.floor(max(from_ms, since_ms)) + 1
+
+    def may(self, task: MaintenanceTask, now_ms: int) -> bool:
+        """Whether a task may be called again: it has not failed, or found nothing to do, a short time ago."""
+        return self.is_unlimited or self.record.may(task.name, now_ms)
+
+
+def plan_maintenance(
+    tasks: Iterable[MaintenanceTask], amounts: KnownAmounts, budget: Budget, now_ms: int, factor: float
+) -> list[Call | Wait]:
+    """What of a table's tasks is due, in their order: each is called, or waits. Thresholds count `factor` times."""
+    known = [*tasks]
+    may = [task for task in known if budget.may(task, now_ms)]
+    resting = [task for task in known if not budget.may(task, now_ms)]
+    due = [Call(task, why) for task, why in find_due(may, amounts, now_ms, factor)]
+    waits: list[Call | Wait] = [
+        Wait(task, why, _tried_again(task), budget.record.retry_at[task.name])
+        for task, why in find_due(resting, amounts, now_ms, factor)
+    ]
+    metadata = amounts.metadata
+    if metadata.is_left:
+        what = f"somebody else maintains the table, as its property {MAINTAINED_PROPERTY} says"
+        return [Wait(each.task, each.why, what) for each in (*due, *waits)]
+    if budget.time_left_ms(metadata.start_ms, now_ms) <= 0:
+        return [*(wait_for_time(call, budget, metadata.start_ms, now_ms) for call in due), *waits]
+    return [*due, *waits]
+
+
+def next_step(
+    calls: Sequence[Call], before: Call | None, budget: Budget, since_ms: int, now_ms: int
+) -> Call | Wait | None:
+    """What follows the call `before`: the first of the `calls` that are left, or its wait; None where none is left.
+
+    The time that is left is looked at before each, but for one that belongs to the call before it.
+    """
+    if not calls:
+        return None
+    call = calls[0]
+    is_part_of_last = before is not None and follows(call.task, before.task)
+    if is_part_of_last or before is None or budget.time_left_ms(since_ms, now_ms) > 0:
+        return call
+    return wait_for_time(call, budget, since_ms, now_ms)
+
+
+def wait_for_time(call: Call, budget: Budget, since_ms: int, now_ms: int) -> Wait:
+    """A call that waits, as maintenance has taken its share of the time."""
+    what = f"maintenance has taken its share of the time (max_time_ratio {budget.max_time_ratio:g})"
+    return Wait(call.task, call.why, what, budget.time_back_ms(since_ms, now_ms), is_of_time=True)
+
+
+def _tried_again(task: MaintenanceTask) -> str:
+    return f"{task.name} has failed, or has found nothing to do, a short time ago"
