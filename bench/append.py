@@ -35,6 +35,7 @@ from lakesql.compile.table import build_table_spec
 from lakesql.engine.spark.session import catalog_conf
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
@@ -140,7 +141,7 @@ def append_by_hand(spark: SparkSession, root: Path, files: int) -> None:
 
 
 def run_by_lakesql(around: RunContext, model: str = "flights") -> None:
-    assert run_selects(around, bound(around.manifest, model), False, Interrupt())
+    assert run_selects(around, bound(around.manifest, model), RunOptions(), Interrupt())
 
 
 def create_by_hand(

@@ -39,6 +39,7 @@ from bench.upsert import KEYS
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 from tests.servers.broker import Broker, Message
@@ -195,7 +196,9 @@ def follow(around: RunContext, broker: Broker, rate: int, seconds: float, trigge
             print(f"{event.batch:>8} {event.records:>10,} events {took:6.2f} s {lags[-1]:>10,} behind", flush=True)
 
     now = replace(around, manifest=manifest, emit=hear)
-    runner = threading.Thread(target=run_selects, args=(now, bound(manifest, "flights"), True, interrupt))
+    runner = threading.Thread(
+        target=run_selects, args=(now, bound(manifest, "flights"), RunOptions(continuous=True), interrupt)
+    )
     runner.start()
     ends = time.monotonic() + seconds
 

@@ -26,6 +26,7 @@ from bench.append import BY_HAND, create_by_hand, write_flights
 from bench.kafka import PARTITIONS, Hand, messages, open_broker, write_topic_project
 from bench.project import bound, open_project
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 from tests.servers.broker import Broker, Message
@@ -80,7 +81,7 @@ def by_hand(around: RunContext, broker: Broker) -> Iterator[None]:
 def by_lakesql(around: RunContext) -> Iterator[None]:
     interrupt = Interrupt()
     selects = bound(around.manifest, "flights")
-    runner = threading.Thread(target=run_selects, args=(around, selects, True, interrupt))
+    runner = threading.Thread(target=run_selects, args=(around, selects, RunOptions(continuous=True), interrupt))
     runner.start()
     try:
         yield

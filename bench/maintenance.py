@@ -36,6 +36,7 @@ from lakesql.events import BatchCommitted, Event, TableMaintained
 from lakesql.graph.manifest import Manifest
 from lakesql.plan.health import measure
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
@@ -145,7 +146,9 @@ def run_until(around: RunContext, model: str, commits: int) -> tuple[list[int], 
             case TableMaintained():
                 maintained += event.duration_ms
 
-    assert run_selects(replace(around, emit=hear), bound(around.manifest, model), True, interrupt)
+    assert run_selects(
+        replace(around, emit=hear), bound(around.manifest, model), RunOptions(continuous=True), interrupt
+    )
     return batches, maintained / 1000 / (time.monotonic() - began)
 
 

@@ -28,6 +28,7 @@ from bench.project import bound, open_project, report_failure, write_project
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
@@ -93,7 +94,7 @@ def run(around: RunContext, batches: int, every: int) -> list[Held]:
 
     print(f"{'batch':>7} {'heap':>8} {'outside':>8} {'Python':>8}   MiB, and seconds a batch", flush=True)
     selects = bound(around.manifest, "events")
-    assert run_selects(replace(around, emit=hear), selects, True, interrupt)
+    assert run_selects(replace(around, emit=hear), selects, RunOptions(continuous=True), interrupt)
     return held
 
 

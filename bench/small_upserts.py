@@ -39,6 +39,7 @@ from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
@@ -281,7 +282,7 @@ def merge_by_lakesql(around: RunContext, case: Case) -> list[float]:
 
     manifest = write_orders_project(around.manifest.directory, case)
     now = replace(around, manifest=manifest, emit=hear)
-    assert run_selects(now, bound(manifest, "orders"), False, Interrupt())
+    assert run_selects(now, bound(manifest, "orders"), RunOptions(), Interrupt())
     return seconds
 
 

@@ -44,6 +44,7 @@ def command(
     from lakesql.cli.test import exit_code, report_tests, run_tests_of_data
     from lakesql.compile.compiled import compiled_files
     from lakesql.run.build import plan_build
+    from lakesql.run.job import RunOptions
 
     rebuild_from: RebuildFrom | None = "start" if full_refresh else None
     work = project.load_work(given.options, select, exclude, with_tests=True, with_tasks=not full_refresh)
@@ -52,15 +53,8 @@ def command(
     units = [test for test in manifest.unit_tests if test.model in names]
     answers = _answer_units(manifest, names, units, engine, given.options)
     build = plan_build(manifest, names, work.tests, answers, engine)
-    code = run_selected(
-        given.options,
-        work,
-        once=True,
-        rebuild_from=rebuild_from,
-        accept_data_loss=False,
-        fail_fast=fail_fast,
-        build=build,
-    )
+    how = RunOptions(fail_fast=fail_fast)
+    code = run_selected(given.options, work, how, rebuild_from=rebuild_from, build=build)
     results = build.all_results()
     if build.loose and not code:
         results += run_tests_of_data(manifest, build.loose, engine, False, given.options, shows=False)

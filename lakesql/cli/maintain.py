@@ -36,7 +36,8 @@ def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Lite
     from lakesql.cli.render import open_emitter
     from lakesql.compile.compiled import compiled_files
     from lakesql.model.upkeep import maintenance_tasks
-    from lakesql.run.maintain import maintenance_queries
+    from lakesql.run.job import RunOptions
+    from lakesql.run.maintain import maintenance_jobs
     from lakesql.run.models import run_models
 
     work = project.load_work(given.options, words, ())
@@ -53,8 +54,8 @@ def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Lite
     compiled = compiled_files(manifest)
     compiled.compile(tasks)
     with open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
-        queries_by = maintenance_queries(tasks, now or unknown_files is not None, unknown_files or "")
-        return 0 if run_models(manifest, compiled.selects(tasks), False, emit, queries_by=queries_by) else 1
+        jobs_by = maintenance_jobs(tasks, now or unknown_files is not None, unknown_files or "")
+        return 0 if run_models(manifest, compiled.selects(tasks), RunOptions(), emit, jobs_by=jobs_by) else 1
 
 
 def _orphan_tasks(model: Model, chosen: Collection[str]) -> frozenset[str]:

@@ -51,14 +51,11 @@ def command(
 
     start_at = read_start(start)
     if not (dry_run or abandon):
-        return run_selected(
-            given.options,
-            project.load_work(given.options, selection, (), with_tasks=False),
-            once=True,
-            rebuild_from=start_at,
-            accept_data_loss=accept_data_loss,
-            fail_fast=fail_fast,
-        )
+        from lakesql.run.job import RunOptions
+
+        work = project.load_work(given.options, selection, (), with_tasks=False)
+        how = RunOptions(accept_data_loss=accept_data_loss, fail_fast=fail_fast)
+        return run_selected(given.options, work, how, rebuild_from=start_at)
     manifest = project.load_project(given.options)
     names = project.select_models(manifest, selection, (), given.options)
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lakesql.observe.emitter import Renderer
     from lakesql.project.duration import Duration
     from lakesql.run.build import Build
-    from lakesql.run.models import QueriesBy
+    from lakesql.run.job import RunOptions
+    from lakesql.run.models import JobsBy
     from lakesql.run.rebuild import RebuildFrom
 
 
@@ -105,18 +106,17 @@ def command(
         what = "`lakesql run --plan-first` asks before it changes anything, and this is no terminal."
         raise UsageError.of("usage", what, fix="Leave it out, and see what the run would do with: lakesql plan --live")
     from lakesql.cli import project
+    from lakesql.run.job import RunOptions
 
-    return run_selected(
-        given.options,
-        project.load_work(given.options, select, exclude, with_tasks=rebuild_from is None),
-        once=once,
-        rebuild_from=rebuild_from,
+    work = project.load_work(given.options, select, exclude, with_tasks=rebuild_from is None)
+    how = RunOptions(
+        continuous=work.manifest.target.run == "continuous" if once is None else not once,
         accept_data_loss=accept_data_loss,
         fail_fast=fail_fast,
         fail_if_empty=fail_if_empty,
-        plan_first=plan_first,
-        metrics=None if metrics_port is None else MetricsAt(metrics_address, metrics_port, healthy_within),
     )
+    metrics = None if metrics_port is None else MetricsAt(metrics_address, metrics_port, healthy_within)
+    return run_selected(given.options, work, how, rebuild_from=rebuild_from, plan_first=plan_first, metrics=metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,9 @@ class MetricsAt:
 def run_selected(
     options: Options,
     work: Work,
+    how: RunOptions,
     *,
-    once: bool | None,
-    rebuild_from: RebuildFrom | None,
-    accept_data_loss: bool,
-    fail_fast: bool,
-    fail_if_empty: bool = False,
+    rebuild_from: RebuildFrom | None = None,
     plan_first: bool = False,
     metrics: MetricsAt | None = None,
     build: Build | None = None,
@@ -151,11 +148,10 @@ def run_selected(
     from lakesql.run.ahead import may_have_nothing_new, open_ahead
 
     names, tasks = (*work.names, *work.tasks), work.tasks
-    continuous = work.manifest.target.run == "continuous" if once is None else not once
-    is_plain = not (continuous or tasks or rebuild_from or accept_data_loss or plan_first or build)
+    is_plain = not (how.continuous or tasks or rebuild_from or how.accept_data_loss or plan_first or build)
     needs_java = names and not plan_first and not (is_plain and may_have_nothing_new(work.manifest, names))
-    is_brief = not continuous and not tasks and brief.is_brief(work.manifest, names)
-    with open_ahead(work.manifest, names, is_brief) if needs_java else nullcontext() as ahead:
+    how = replace(how, is_brief=not how.continuous and not tasks and brief.is_brief(work.manifest, names))
+    with open_ahead(work.manifest, names, how.is_brief) if needs_java else nullcontext() as ahead:
         from lakesql.cli import project
         from lakesql.compile.compiled import compiled_files
         from lakesql.run.columns import ask_topics
@@ -188,24 +184,20 @@ def run_selected(
             ):
                 yield emit
 
-        if is_plain and review is None and report_nothing_new(manifest, selects, open_events, fail_if_empty):
+        if is_plain and review is None and report_nothing_new(manifest, selects, open_events, how.fail_if_empty):
             return 0
         from lakesql.run.models import run_models
 
-        queries_by = _choose_queries(manifest, work, rebuild_from, accept_data_loss, build)
+        jobs_by = _choose_jobs(manifest, work, how, rebuild_from, build)
         with open_events() as emit:
             succeeded = run_models(
                 manifest,
                 selects,
-                continuous,
+                how,
                 emit,
-                accept_data_loss=accept_data_loss,
-                fail_fast=fail_fast,
-                fail_if_empty=fail_if_empty,
-                queries_by=queries_by,
+                jobs_by=jobs_by,
                 first=partial(review.say, emit=emit) if review is not None else None,
                 order=build.order if build is not None else None,
-                is_brief=is_brief,
                 ahead=ahead,
             )
             return 0 if succeeded else 1
@@ -224,21 +216,21 @@ def _review_change(options: Options, manifest: Manifest, names: Sequence[str]) -
     return start_review(options, manifest, names)
 
 
-def _choose_queries(
-    manifest: Manifest, work: Work, rebuild_from: RebuildFrom | None, accept_data_loss: bool, build: Build | None
-) -> QueriesBy | None:
-    """What puts other queries in the place of the models' ordinary ones; None where nothing does."""
-    from lakesql.run.maintain import maintenance_queries
-    from lakesql.run.rebuild import rebuild_queries
+def _choose_jobs(
+    manifest: Manifest, work: Work, how: RunOptions, rebuild_from: RebuildFrom | None, build: Build | None
+) -> JobsBy | None:
+    """What puts other jobs in the place of the models' streams; None where nothing does."""
+    from lakesql.run.maintain import maintenance_jobs
+    from lakesql.run.rebuild import rebuild_jobs
 
-    queries_by: QueriesBy | None = maintenance_queries(work.tasks, at_once=False) if work.tasks else None
+    jobs_by: JobsBy | None = maintenance_jobs(work.tasks, at_once=False) if work.tasks else None
     if rebuild_from is not None:
-        queries_by = rebuild_queries(manifest, (*work.names, *work.tasks), rebuild_from, accept_data_loss)
+        jobs_by = rebuild_jobs(manifest, (*work.names, *work.tasks), rebuild_from, how.accept_data_loss)
     if build is not None:
-        from lakesql.run.build import queries_with_tests
+        from lakesql.run.build import jobs_with_tests
 
-        queries_by = queries_with_tests(build, queries_by)
-    return queries_by
+        jobs_by = jobs_with_tests(build, jobs_by)
+    return jobs_by
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from graphlib import TopologicalSorter
@@ -11,14 +11,15 @@ from graphlib import TopologicalSorter
 from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.session import new_session
-from lakesql.errors import LakesqlError, RunError
+from lakesql.errors import RunError
 from lakesql.events import Emit, Noted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.plan.test_results import TestResult, is_bad
-from lakesql.run.models import LeasedQueries, Order, QueriesBy
-from lakesql.run.supervise import Queries, Query
+from lakesql.run.job import Job, StartJob, Work
+from lakesql.run.models import JobsBy, ModelJobs, Order
+from lakesql.run.prepare import RunContext
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Result, is_failed, summary
 
@@ -100,9 +101,18 @@ def plan_build(
     )
 
 
-def queries_with_tests(build: Build, inner: QueriesBy | None) -> QueriesBy:
-    """The queries of a run with the tests of each model around them: a model whose tests fail has failed."""
-    return lambda leased: _TestedQueries(leased, leased if inner is None else inner(leased), build)
+def jobs_with_tests(build: Build, inner: JobsBy | None) -> JobsBy:
+    """The jobs of a run with the tests of each model around them: a model whose tests fail has failed."""
+
+    def start(jobs: ModelJobs, begin: StartJob, model: str, emit: Emit) -> Job | None:
+        if model in build.units and model not in build.unit_results:
+            _judge_unit_tests(build, model, emit)
+        job = begin(model, emit)
+        if job is None or model not in build.owned:
+            return job
+        return _TestedJob(job, Work(lambda _: _run_data_tests(build, jobs.context, model, emit), f"test {model}"))
+
+    return lambda jobs: partial(start, jobs, jobs.start_stream if inner is None else inner(jobs))
 
 
 def _all_before(name: str, waits: Mapping[str, set[str]]) -> frozenset[str]:
@@ -116,64 +126,32 @@ def _all_before(name: str, waits: Mapping[str, set[str]]) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _TestedQueries(Queries):
-    leased: LeasedQueries
-    inner: Queries
-    build: Build
+def _judge_unit_tests(build: Build, model: str, emit: Emit) -> None:
+    results = build.units[model]
+    build.unit_results[model] = results
+    failed = [result.test.name for result in results if is_failed(result)]
+    if failed:
+        raise _failure(model, "Unit tests", failed, "Its batch was not begun.")
+    if results:
+        emit(Noted(f"unit tests: {summary(results)['passed']} passed", now_ms(), model))
 
-    def start(self, model: str, emit: Emit) -> Query | None:
-        if model in self.build.units and model not in self.build.unit_results:
-            self.judge_unit_tests(model, emit)
-        query = self.inner.start(model, emit)
-        if query is None or model not in self.build.owned:
-            return query
-        return _TestedQuery(query, partial(self.run_data_tests, model, emit), model)
 
-    def judge_unit_tests(self, model: str, emit: Emit) -> None:
-        results = self.build.units[model]
-        self.build.unit_results[model] = results
-        failed = [result.test.name for result in results if is_failed(result)]
-        if failed:
-            raise _failure(model, "Unit tests", failed, "Its batch was not begun.")
-        if results:
-            emit(Noted(f"unit tests: {summary(results)['passed']} passed", now_ms(), model))
+def _run_data_tests(build: Build, context: RunContext, model: str, emit: Emit) -> None:
+    def told(result: TestResult) -> None:
+        build.results[result.test.name] = result
+        emit(Noted(f"test {result.test.name}: {result.status}", now_ms(), model))
 
-    def run_data_tests(self, model: str, emit: Emit) -> None:
-        def told(result: TestResult) -> None:
-            self.build.results[result.test.name] = result
-            emit(Noted(f"test {result.test.name}: {result.status}", now_ms(), model))
-
-        context, build = self.leased.context, self.build
-        build.ran.add(model)
-        here = [test for test in build.owned[model] if build.ran.issuperset({*test.depends_on} & {*build.owned})]
-        if not here:
-            return
-        with build.lock:  # the positions of all tests are kept in one file
-            session = partial(new_session, context.session)
-            run = TestRun(context.manifest, context.catalog, session, build.engine)
-            results = run_data_tests(run, here, told)
-        if is_bad(results):
-            failed = [result.test.name for result in results if is_bad([result])]
-            raise _failure(model, "Data tests", failed, "Its rows are in its table.")
-
-    def explain(self, model: str, error: Exception) -> LakesqlError:
-        return self.inner.explain(model, error)
-
-    def must_stop(self, model: str) -> Exception | None:
-        return self.inner.must_stop(model)
-
-    def is_wanted(self, model: str) -> bool:
-        return self.inner.is_wanted(model)
-
-    def give_way(self, model: str) -> None:
-        self.inner.give_way(model)
-
-    def release(self, model: str) -> None:
-        self.inner.release(model)
-
-    def kill(self) -> None:
-        self.inner.kill()
+    build.ran.add(model)
+    here = [test for test in build.owned[model] if build.ran.issuperset({*test.depends_on} & {*build.owned})]
+    if not here:
+        return
+    with build.lock:  # the positions of all tests are kept in one file
+        session = partial(new_session, context.session)
+        run = TestRun(context.manifest, context.catalog, session, build.engine)
+        results = run_data_tests(run, here, told)
+    if is_bad(results):
+        failed = [result.test.name for result in results if is_bad([result])]
+        raise _failure(model, "Data tests", failed, "Its rows are in its table.")
 
 
 def _failure(model: str, kind: str, failed: Sequence[str], so: str) -> RunError:
@@ -181,47 +159,40 @@ def _failure(model: str, kind: str, failed: Sequence[str], so: str) -> RunError:
     return RunError.of("test-failed", what, why=f"{so} Models that read it are not run.")
 
 
-class _TestedQuery:
-    """A model's query, and then its tests in a thread of their own."""
+@dataclass(slots=True)
+class _TestedJob:
+    """A model's job, and then the tests of its table. They begin once the job has ended well."""
 
-    def __init__(self, query: Query, tests: Callable[[], None], model: str) -> None:
-        self._query = query
-        self._tests = tests
-        self._is_stopping = False
-        self._error: Exception | None = None
-        self._thread: threading.Thread | None = None
-        self._model = model
+    job: Job
+    tests: Work
+    _is_stopping: bool = False
+
+    def step(self) -> None:
+        """Take the job's next step; begin with the tests when it is over."""
+        self.job.step()
+        if self._are_next() and not self.job.is_active():
+            self.tests.start()
 
     def is_active(self) -> bool:
-        """Whether the batch or a test still runs. The tests begin once the query has ended well."""
-        if self._query.is_active():
-            return True
-        if self._thread is None:
-            if self._is_stopping or self._query.error() is not None:
-                return False
-            self._thread = threading.Thread(target=self._run, name=f"test {self._model}", daemon=True)
-            self._thread.start()
-        return self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            self._tests()
-        except Exception as error:
-            self._error = error
+        """Whether the job or a test still runs, or tests are to begin."""
+        return self.job.is_active() or self.tests.is_active() or self._are_next()
 
     def error(self) -> Exception | None:
-        """Why the query has failed, or that tests do."""
-        return self._query.error() or self._error
+        """Why the job has failed, or that tests do."""
+        return self.job.error() or self.tests.failure
 
     def request_stop(self) -> None:
         """Begin neither another batch nor the tests."""
         self._is_stopping = True
-        self._query.request_stop()
+        self.job.request_stop()
 
     def was_stopped(self) -> bool:
-        """Whether the query was, or the tests have not begun."""
-        return self._query.was_stopped() or self._thread is None
+        """Whether the job was, or the tests have not begun."""
+        return self.job.was_stopped() or not self.tests.has_begun
 
     def progress(self) -> tuple[float, Backlog]:
-        """That of the query."""
-        return self._query.progress()
+        """That of the job."""
+        return self.job.progress()
+
+    def _are_next(self) -> bool:
+        return not self.tests.has_begun and not self._is_stopping and self.job.error() is None

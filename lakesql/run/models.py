@@ -1,4 +1,4 @@
-"""`lakesql run`: one Spark session, one query per model, in the order in which models read each other."""
+"""`lakesql run`: one Spark session, one job per model, in the order in which models read each other."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
 from lakesql.model.upkeep import rewrite_of
+from lakesql.names import REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
+from lakesql.run.job import Job, RunOptions, StartJob
 from lakesql.run.prepare import RunContext, check_progress, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
-from lakesql.run.supervise import POLL_S, Queries, Supervisor
+from lakesql.run.supervise import POLL_S, Supervisor
 
 NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now: this run does not keep it fresh"
 
@@ -49,29 +51,22 @@ class Order:
 def run_models(
     manifest: Manifest,
     selects: Mapping[str, Select],
-    continuous: bool,
+    options: RunOptions,
     emit: Emit,
     *,
-    accept_data_loss: bool = False,
-    fail_fast: bool = False,
-    fail_if_empty: bool = False,
-    queries_by: QueriesBy | None = None,
+    jobs_by: JobsBy | None = None,
     first: Callable[[OpenCatalog], None] | None = None,
     order: Order | None = None,
-    is_brief: bool = False,
     ahead: Opening | None = None,
 ) -> bool:
-    """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
+    """Run the models of `selects` until all that is there has been taken, or with `continuous` until somebody ends it.
 
-    With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
-    by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
-    `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
-    records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run; with
-    `fail_if_empty` a model fails that has read nothing, as its streams have nothing. `queries_by` puts other queries in
-    the place of the ordinary ones, and `first` is called once the session is up. `order` is what models
-    wait for beside those that they read, `is_brief` says that it is over in seconds, and `ahead` is a session that was
-    begun with. Returns whether no model failed.
-    Raises `ProjectError` and `ProfileError` before anything is started or written.
+    Where the run is not continuous, as many models run side by side as the target's `threads`. A model that fails by
+    something that may pass is tried again as the target's `retries` say; any other failure ends it alone, and those
+    that wait for it are skipped. `jobs_by` puts other jobs in the place of the models' streams, and `first` is called
+    once the session is up. `order` is what models wait for beside those that they read, and `ahead` is a session that
+    was begun with. Returns whether no model failed. Raises `ProjectError` and `ProfileError` before anything is started
+    or written.
     """
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
@@ -79,18 +74,18 @@ def run_models(
     def say(text: str) -> None:
         emit(Noted(text, now_ms()))
 
-    settings = session_settings(manifest, bindings, say, is_brief)
+    settings = session_settings(manifest, bindings, say, options.is_brief)
     started = time.monotonic()
-    ending = tuple(name for name in selects if continuous and manifest.models[name].trigger == AvailableNow())
-    emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms(), ending))
+    ending = tuple(name for name in selects if options.continuous and manifest.models[name].trigger == AvailableNow())
+    emit(RunStarted(manifest.target.name, tuple(selects), options.continuous, now_ms(), ending))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     with catch_signals() as interrupt, open_spark(settings, say, ahead) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         if first is not None:
             first(catalog)
-        context = RunContext(manifest, session, catalog, emit, accept_data_loss)
-        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast, fail_if_empty, queries_by, order)
+        context = RunContext(manifest, session, catalog, emit, options.accept_data_loss)
+        succeeded = run_selects(context, bound, options, interrupt, jobs_by, order)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
@@ -98,11 +93,9 @@ def run_models(
 def run_selects(
     context: RunContext,
     selects: Mapping[str, BoundSelect],
-    continuous: bool,
+    options: RunOptions,
     interrupt: Interrupt,
-    fail_fast: bool = False,
-    fail_if_empty: bool = False,
-    queries_by: QueriesBy | None = None,
+    jobs_by: JobsBy | None = None,
     order: Order | None = None,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
@@ -112,44 +105,57 @@ def run_selects(
     order = order or Order()
     waits_for = {name: before | order.waits_for.get(name, frozenset()) for name, before in waits_for.items()}
     target = context.manifest.target
-    queries = LeasedQueries(context, dict(selects), continuous, Leases(context.session))
+    jobs = ModelJobs(context, dict(selects), options.continuous, Leases(context.session), jobs_by)
     supervisor = Supervisor(
-        queries=queries if queries_by is None else queries_by(queries),
+        jobs=jobs,
         emit=context.emit,
         retries=target.retries,
-        limit=len(selects) if continuous else target.threads,
-        continuous=continuous,
+        limit=len(selects) if options.continuous else target.threads,
         interrupt=interrupt,
-        fail_fast=fail_fast,
-        fail_if_empty=fail_if_empty,
+        options=options,
         limits={name: context.manifest.models[name].properties.freshness for name in selects},
         rewrites={name: rewrite_of(context.manifest.models[name]) for name in selects},
     )
     try:
         runs = supervisor.run(waits_for, order.after)
     finally:
-        queries.leases.close()
+        jobs.leases.close()
         context.brokers.close()
     return all(run.status != "error" for run in runs.values())
 
 
-QueriesBy = Callable[["LeasedQueries"], Queries]
+JobsBy = Callable[["ModelJobs"], StartJob]
+"""Makes what starts other jobs than the models' streams, beside or around `ModelJobs.start_stream`."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeasedQueries:
-    """The queries of a run, each under its model's lease. `prepared` are the checkpoints that they have run from."""
+class ModelJobs:
+    """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts in their place.
+
+    `prepared` are the checkpoints that streams have run from.
+    """
 
     context: RunContext
     selects: dict[str, BoundSelect]
     continuous: bool
     leases: Leases
+    jobs_by: JobsBy | None = None
     prepared: dict[str, str] = field(default_factory=dict)
 
-    def start(self, model: str, emit: Emit) -> ModelQuery | None:
+    def start(self, model: str, emit: Emit) -> Job | None:
+        """The model's job, running; None while it waits for a lease."""
+        start = self.start_stream if self.jobs_by is None else self.jobs_by(self)
+        return start(model, emit)
+
+    def claim(self, model: str, emit: Emit, patient: bool = False) -> bool:
+        """Whether this runner has the model's lease now. Raises what `Leases.claim` raises."""
+        checkpoint = checkpoint_of(self.context.manifest.target, model)
+        return self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), patient)
+
+    def start_stream(self, model: str, emit: Emit) -> ModelQuery | None:
         """The running query, from where its table stands, on its own session; None while it waits for its lease."""
         checkpoint = checkpoint_of(self.context.manifest.target, model)
-        if not self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), self.continuous):
+        if not self.claim(model, emit, patient=self.continuous):
             return None
         accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
         context = replace(self.context, emit=emit, check_lease=self.leases.check, accept_data_loss=accept)
@@ -210,23 +216,24 @@ class LeasedQueries:
         return None
 
     def must_stop(self, model: str) -> RunError | None:
-        """That the lease has passed to another runner."""
-        return self.leases.lost(model)
+        """That a lease has passed to another runner, that of a rebuild of the model too."""
+        return self.leases.lost(model + REBUILD_SUFFIX) or self.leases.lost(model)
 
     def is_wanted(self, model: str) -> bool:
-        """Whether a rebuild has asked for the lease."""
-        return self.leases.is_wanted(model)
+        """Whether a rebuild has asked for the lease. One of this runner's own gives way to nobody."""
+        return self.leases.is_wanted(model) and not self.leases.holds(model + REBUILD_SUFFIX)
 
     def give_way(self, model: str) -> None:
         """Give the lease back, for as long as the rebuild takes with it."""
         self.leases.give_way(model)
 
     def release(self, model: str) -> None:
-        """Give the lease back."""
+        """Give the leases back."""
+        self.leases.release(model + REBUILD_SUFFIX)
         self.leases.release(model)
 
     def kill(self) -> None:
-        """Kill Java, and with it whatever a query is at."""
+        """Kill Java, and with it whatever a job is at."""
         kill_java()
 
 

@@ -12,8 +12,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from lakesql.catalog.tables import load_table_state
@@ -44,9 +45,9 @@ from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.paths import is_unmeant
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.spark.failure import explain
-from lakesql.engine.spark.session import kill_java, new_session
-from lakesql.errors import LakesqlError, Place, RunError, TransientError
+from lakesql.engine.spark.failure import explain, explained
+from lakesql.engine.spark.session import new_session
+from lakesql.errors import FilesSetAside, Place, RunError, TransientError
 from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied
 from lakesql.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.model.config import AvailableNow
@@ -70,7 +71,8 @@ from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import hash_of, query_identities
-from lakesql.run.models import LeasedQueries
+from lakesql.run.job import Job
+from lakesql.run.models import JobsBy, ModelJobs
 from lakesql.run.prepare import RunContext, check_tables, prepare_model
 from lakesql.run.rebuilt import (
     SWAP_TRIES,
@@ -93,12 +95,29 @@ RebuildFrom = Literal["start", "earliest"] | int
 since the epoch."""
 
 
-def rebuild_queries(
-    manifest: Manifest, names: Iterable[str], start_at: RebuildFrom, accept_data_loss: bool
-) -> Callable[[LeasedQueries], Rebuilds]:
-    """What rebuilds the models instead of running them. Raises what `bind_rebuild` raises."""
+def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom, accept_data_loss: bool) -> JobsBy:
+    """What rebuilds the models instead of running them; a model that has no table yet is run as ever.
+
+    Raises what `bind_rebuild` raises.
+    """
     models = {name: bind_rebuild(manifest, name, start_at) for name in names}
-    return lambda ordinary: Rebuilds(ordinary, models, start_at, accept_data_loss)
+
+    def start(jobs: ModelJobs, model: str, emit: Emit) -> Job | None:
+        context, live = jobs.context, jobs.selects[model]
+        bound = context.current(models[model], lambda manifest: bind_rebuild(manifest, model, start_at))
+        models[model] = bound
+        if not table_exists(context.session, live.select.model.table):
+            return jobs.start_stream(model, emit)
+        leases, claimed = jobs.leases, model + REBUILD_SUFFIX
+        if not claim_rebuild(context, leases, model, lambda text: emit(Noted(text, now_ms(), model))):
+            return None
+        context = replace(context, emit=emit, check_lease=lambda _: leases.check(claimed), accept_data_loss=False)
+        rebuild = Rebuild(context, live, bound, leases, start_at, accept_data_loss)
+        with explained(bound.select):
+            rebuild.begin()
+        return rebuild
+
+    return lambda jobs: partial(start, jobs)
 
 
 def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSelect:
@@ -111,61 +130,6 @@ def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSele
     at: Any = start if start == "earliest" else datetime.fromtimestamp(start / 1000, UTC)
     bindings = (replace(binding, stream=replace(binding.stream, start=at)) for binding in bound.bindings)
     return replace(bound, bindings=tuple(bindings))
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilds:
-    """The rebuilds of a run, by their models' names; a model that has no table yet is run as ever."""
-
-    ordinary: LeasedQueries
-    models: dict[str, BoundSelect]
-    start_at: RebuildFrom = "start"
-    accept_data_loss: bool = False
-
-    @property
-    def context(self) -> RunContext:
-        """What all of them share."""
-        return self.ordinary.context
-
-    def start(self, model: str, emit: Emit) -> ModelQuery | Rebuild | None:
-        """Begin the model's rebuild, or continue one that broke off; None while it waits for a lease."""
-        live = self.ordinary.selects[model]
-        bound = self.context.current(self.models[model], lambda manifest: bind_rebuild(manifest, model, self.start_at))
-        self.models[model] = bound
-        if not table_exists(self.context.session, live.select.model.table):
-            return self.ordinary.start(model, emit)
-        leases, claimed = self.ordinary.leases, model + REBUILD_SUFFIX
-        if not claim_rebuild(self.context, leases, model, lambda text: emit(Noted(text, now_ms(), model))):
-            return None
-        context = replace(self.context, emit=emit, check_lease=lambda _: leases.check(claimed), accept_data_loss=False)
-        rebuild = Rebuild(context, live, bound, leases, self.start_at, self.accept_data_loss)
-        rebuild.begin()
-        return rebuild
-
-    def explain(self, model: str, error: Exception) -> LakesqlError:
-        """What an exception of the rebuild means."""
-        return explain(error, self.models[model].select)
-
-    def must_stop(self, model: str) -> RunError | None:
-        """That a lease has passed to another runner."""
-        leases = self.ordinary.leases
-        return leases.lost(model + REBUILD_SUFFIX) or leases.lost(model)
-
-    def is_wanted(self, model: str) -> bool:
-        """Never: who rebuilds a model is the one that asks."""
-        return False
-
-    def give_way(self, model: str) -> None:
-        """Nobody asks for it."""
-
-    def release(self, model: str) -> None:
-        """Give the leases back."""
-        self.ordinary.leases.release(model + REBUILD_SUFFIX)
-        self.ordinary.release(model)
-
-    def kill(self) -> None:
-        """Kill Java, and with it whatever a query is at."""
-        kill_java()
 
 
 def claim_rebuild(context: RunContext, leases: Leases, model: str, say: Callable[[str], None]) -> bool:
@@ -397,10 +361,7 @@ Stage = Literal["fill", "hand over", "catch up", "swapped"]
 
 
 class Rebuild:
-    """The rebuild of one model: a query that fills the table, one more that catches up, and the swap.
-
-    `is_active` takes it on, in the thread that asks.
-    """
+    """The rebuild of one model: a query that fills the table, one more that catches up, and the swap."""
 
     def __init__(
         self,
@@ -445,20 +406,29 @@ class Rebuild:
         self._make_tables()
         self._start()
 
-    def is_active(self) -> bool:
-        """Whether it is not over. Does what is next, once the query has ended."""
+    def step(self) -> None:
+        """Once the query has ended, take the steps up to the next one: ask for the lease, catch up, swap."""
         try:
-            while self._failure is None and not (self._query is not None and self._query.is_active()):
+            while self._failure is None and not self._is_filling():
                 if not self._advance():
                     break
         except Exception as error:  # whatever it was, it ends this model alone
             self._failure = error
-        is_idle = self._query is None or not self._query.is_active()
-        return not (is_idle and (self._failure is not None or self.stage == "swapped"))
+
+    def is_active(self) -> bool:
+        """Whether it is not over: neither has it failed, nor are the tables swapped."""
+        return self._is_filling() or (self._failure is None and self.stage != "swapped")
 
     def error(self) -> Exception | None:
-        """Why it has failed."""
-        return self._failure or (self._query.error() if self._query is not None else None)
+        """Why it has failed, in the words of the model that fills the table."""
+        raised = self._failure or (self._query.error() if self._query is not None else None)
+        if raised is None or isinstance(raised, FilesSetAside):
+            return raised
+        return explain(raised, self._bound.select)
+
+    def _is_filling(self) -> bool:
+        """Whether a query runs that writes to the table beside the live one."""
+        return self._query is not None and self._query.is_active()
 
     def request_stop(self) -> None:
         """Let the batch that is being written finish, and begin no other."""

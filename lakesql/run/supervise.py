@@ -1,4 +1,4 @@
-"""Watches over the queries of a run: which may start, which have failed, which are retried, and when all is over."""
+"""Watches over the jobs of a run: which may start, which have failed, which are retried, and when all is over."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from functools import partial
 from threading import Event as Flag
 from threading import Lock, Thread
 from types import MappingProxyType
-from typing import Protocol
 
 from lakesql.clock import now_ms
-from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.failure import AWAY_OR_WRONG
 from lakesql.errors import FilesSetAside, LakesqlError, Problem, TransientError
 from lakesql.events import (
@@ -36,6 +34,7 @@ from lakesql.plan.run_health import measure_run
 from lakesql.project.procedures import RewriteDataFiles
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import Job, Jobs, RunOptions
 
 POLL_S = 0.05
 PROGRESS_EVERY_S = 0.5
@@ -52,55 +51,10 @@ TELLS_EVERY_MS = 60_000
 REMINDS_EVERY_MS = 600_000
 """How often a continuous run says which models it is without."""
 BLOCKED_FOR_S = 1.0
-"""How long the thread that watches the queries may be kept by one of them before another ends the run in its place."""
+"""How long the thread that watches the jobs may be kept by one of them before another ends the run in its place."""
 UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first retry; before each further one twice as long."""
-
-
-class Query(Protocol):
-    """The running query of a model."""
-
-    def is_active(self) -> bool:
-        """Whether any of it still runs."""
-
-    def error(self) -> Exception | None:
-        """Why it has failed, None where it has not, or where it was asked to stop before."""
-
-    def request_stop(self) -> None:
-        """Let the batch that is being written finish, and begin no other. Returns at once."""
-
-    def was_stopped(self) -> bool:
-        """Whether it is over because it was asked to stop, and might have done more. Not if it has ended by itself."""
-
-    def progress(self) -> tuple[float, Backlog]:
-        """Records per second of the last batch, and the backlog."""
-
-
-class Queries(Protocol):
-    """The queries of a run, by their models' names."""
-
-    def start(self, model: str, emit: Emit) -> Query | None:
-        """Start the query from where its table stands; it may raise anything. None where it cannot be said yet whether
-        it may start: it is asked for again soon."""
-
-    def explain(self, model: str, error: Exception) -> LakesqlError:
-        """What an exception of the model means. A `TransientError` is worth a retry."""
-
-    def must_stop(self, model: str) -> Exception | None:
-        """Why the query must not continue, if so: it may have nothing to do, and so no batch that would ask."""
-
-    def is_wanted(self, model: str) -> bool:
-        """Whether somebody else has asked to have the model between two batches. Asks nobody."""
-
-    def give_way(self, model: str) -> None:
-        """Let him have it, as none of its queries runs. `start` gives None until it is this run's again."""
-
-    def release(self, model: str) -> None:
-        """The model is done: others may have what was held for it."""
-
-    def kill(self) -> None:
-        """End all queries at once, whatever they are at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +68,18 @@ class Clock:
 
 @dataclass(slots=True)
 class ModelRun:
-    """One model of a run: what it waits for, its query while it runs, and what it has done.
+    """One model of a run: what it waits for, its job while it runs, and what it has done.
 
     It starts once those of `after` are done too, however they have ended.
 
-    At `retry_at` the next retry is due. It `is_pausing` once its query is to end for somebody who has asked for the
+    At `retry_at` the next retry is due. It `is_pausing` once its job is to end for somebody who has asked for the
     model.
     """
 
     tally: ModelTally
     waits_for: frozenset[str]
     after: frozenset[str] = frozenset()
-    query: Query | None = None
+    job: Job | None = None
     failure: Exception | None = None
     has_run: bool = False
     is_pausing: bool = False
@@ -144,7 +98,7 @@ class ModelRun:
     @property
     def is_under_way(self) -> bool:
         """Whether it runs, or waits for its retry."""
-        return self.query is not None or self.retry_at is not None
+        return self.job is not None or self.retry_at is not None
 
 
 @dataclass(slots=True)
@@ -158,22 +112,18 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """Runs models by their queries, says so in events, and tries them again as `retries` say.
+    """Runs the jobs of models, says so in events, and tries them again as `retries` say.
 
-    At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun. With
-    `fail_fast` the first model that fails for good ends the run. With `fail_if_empty` a model has failed that has read
-    nothing, as none of its streams has anything to read. `limits` are what models hold their tables to, and `rewrites`
-    what makes a rewrite of their files due.
+    At most `limit` models run at once. With `options.continuous` a model starts as soon as those that it reads have
+    begun. `limits` are what models hold their tables to, and `rewrites` what makes a rewrite of their files due.
     """
 
-    queries: Queries
+    jobs: Jobs
     emit: Emit
     retries: Retries
     limit: int
-    continuous: bool
     interrupt: Interrupt
-    fail_fast: bool = False
-    fail_if_empty: bool = False
+    options: RunOptions = RunOptions()
     limits: Mapping[str, Freshness] = field(default_factory=dict)
     rewrites: Mapping[str, RewriteDataFiles] = field(default_factory=dict)
     clock: Clock = Clock()
@@ -188,7 +138,7 @@ class Supervisor:
 
         Without `continuous` a model also starts only when those in `after` are done, well or not.
 
-        A model whose query fails by something transient is started again after a pause, from its checkpoint: a batch
+        A model whose job fails by something transient is started again after a pause, from its checkpoint: a batch
         that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
         wait for it are skipped, but with `continuous`. A model that somebody has asked for pauses between two batches,
         and continues once it is given back. Once the run is to end, no batch is begun, and one that takes too long is
@@ -217,13 +167,13 @@ class Supervisor:
             if self.end.has_killed or (ends_by is not None and self.clock.since() >= ends_by):
                 self._give_up(runs.values())
                 break
-            if self.continuous and self.clock.since() - reminded >= REMINDS_EVERY_MS:
+            if self.options.continuous and self.clock.since() - reminded >= REMINDS_EVERY_MS:
                 reminded = self.clock.since()
                 self._remind(runs.values())
             try:
                 for run in runs.values():
-                    if run.query is not None:
-                        self._watch(run, run.query, ending)
+                    if run.job is not None:
+                        self._watch(run, run.job, ending)
                     elif run.status is None:
                         self._consider(run, runs, ending)
             except Exception:
@@ -244,7 +194,7 @@ class Supervisor:
             if over.wait(POLL_S):
                 return
         self.end.has_killed = True
-        self.queries.kill()
+        self.jobs.kill()
 
     def _note_ending(self) -> None:
         with self.end.lock:
@@ -257,7 +207,7 @@ class Supervisor:
         if self.interrupt.is_set():
             return ENDED
         failed = [run.tally.name for run in runs if run.status == "error"]
-        return f"the run ended with the failure of {failed[0]}" if failed and self.fail_fast else ""
+        return f"the run ended with the failure of {failed[0]}" if failed and self.options.fail_fast else ""
 
     def _remind(self, runs: Iterable[ModelRun]) -> None:
         for run in runs:
@@ -274,20 +224,20 @@ class Supervisor:
 
     def _give_up(self, runs: Iterable[ModelRun]) -> None:
         if not self.end.has_killed:
-            self.queries.kill()
+            self.jobs.kill()
         for run in runs:
             if run.status is None:
                 self._finish(run, "skipped", because=UNFINISHED)
 
     def _consider(self, run: ModelRun, runs: Mapping[str, ModelRun], ending: str) -> None:
-        """Start a model that has no query, if its turn has come."""
+        """Start the job of a model that has none, if its turn has come."""
         failed = [name for name in sorted(run.waits_for) if runs[name].status in ("error", "skipped")]
         if ending:
             self._finish(run, "skipped", because=ending)
-        elif failed and not run.has_run and not self.continuous:
+        elif failed and not run.has_run and not self.options.continuous:
             self._finish(run, "skipped", because=f"{failed[0]} did not succeed")
-        elif self.queries.is_wanted(run.tally.name):
-            self.queries.give_way(run.tally.name)
+        elif self.jobs.is_wanted(run.tally.name):
+            self.jobs.give_way(run.tally.name)
         elif run.retry_at is not None:
             if self.clock.since() >= run.retry_at:
                 self._start(run)
@@ -300,7 +250,7 @@ class Supervisor:
         With `continuous` one that has failed at its start is not waited for: its table may be there from before.
         """
         others = [runs[name] for name in run.waits_for]
-        if self.continuous:
+        if self.options.continuous:
             return all(other.has_run or other.status is not None for other in others)
         is_in_turn = all(runs[name].status is not None for name in run.after)
         return is_in_turn and all(other.status == "success" for other in others)
@@ -310,38 +260,28 @@ class Supervisor:
         if run.started is None:
             run.started = self.clock.since()
         try:
-            run.query = self.queries.start(run.tally.name, partial(self._emit, run))
+            run.job = self.jobs.start(run.tally.name, partial(self._emit, run))
         except Exception as error:  # whatever a model's start raises ends this model alone
             self._fail(run, error)
             return
-        if run.query is not None:
+        if run.job is not None:
             run.has_run = True
             self._emit(run, QueryStarted(run.tally.name, self.clock.epoch()))
 
-    def _watch(self, run: ModelRun, query: Query, ending: str) -> None:
-        is_over = not query.is_active()
-        run.is_pausing = run.is_pausing or (not is_over and self.queries.is_wanted(run.tally.name))
-        run.failure = run.failure or query.error() or (None if is_over else self.queries.must_stop(run.tally.name))
+    def _watch(self, run: ModelRun, job: Job, ending: str) -> None:
+        job.step()
+        is_over = not job.is_active()
+        run.is_pausing = run.is_pausing or (not is_over and self.jobs.is_wanted(run.tally.name))
+        run.failure = run.failure or job.error() or (None if is_over else self.jobs.must_stop(run.tally.name))
         if is_over:
-            run.query = None
-            if run.failure is not None:
-                self._fail(run, run.failure, ending)
-            elif run.is_pausing and not ending:
-                self._emit(run, QueryPaused(run.tally.name, self.clock.epoch()))
-            elif ending and not self.continuous and query.was_stopped():
-                self._finish(run, "skipped", because=ending)
-            elif self.fail_if_empty and run.tally.has_nothing and is_up_to_date(run.tally.finish("success", 0, 0)):
-                self._finish(run, "error", tuple(Problem("stream-empty", text) for text in run.tally.warnings))
-            elif run.tally.unusable:
-                self._finish(run, "error", (_unusable(run.tally),))
-            else:
-                self._finish(run, "success")
+            run.job = None
+            self._end(run, job, ending)
             return
         if ending or run.is_pausing or run.failure is not None:
-            query.request_stop()
+            job.request_stop()
         if self.clock.since() - run.reported > PROGRESS_EVERY_S * 1000:
             run.reported = self.clock.since()
-            speed, backlog = query.progress()
+            speed, backlog = job.progress()
             now = self.clock.epoch()
             told = Progress(
                 model=run.tally.name,
@@ -357,11 +297,30 @@ class Supervisor:
             run.judged = self.clock.since()
             self._judge(run)
 
+    def _end(self, run: ModelRun, job: Job, ending: str) -> None:
+        """Say how a model has ended whose job is over, or let it wait for its next one."""
+        tally, options = run.tally, self.options
+        is_cut_short = bool(ending) and not options.continuous and job.was_stopped()
+        if run.failure is not None:
+            self._fail(run, run.failure, ending)
+        elif run.is_pausing and not ending:
+            self._emit(run, QueryPaused(tally.name, self.clock.epoch()))
+        elif is_cut_short:
+            self._finish(run, "skipped", because=ending)
+        elif options.fail_if_empty and tally.has_nothing and is_up_to_date(tally.finish("success", 0, 0)):
+            self._finish(run, "error", tuple(Problem("stream-empty", text) for text in tally.warnings))
+        elif tally.unusable:
+            self._finish(run, "error", (_unusable(tally),))
+        else:
+            self._finish(run, "success")
+
     def _judge(self, run: ModelRun) -> None:
         """Say how well the table is, where that has changed, and from time to time where it is not well."""
         was, now = run.tally, self.clock.epoch()
         # A run that ends by itself looks at what is there: when something came before, it does not know.
-        since_ms = now - (self.clock.since() - run.started) if self.continuous and run.started is not None else None
+        since_ms = (
+            now - (self.clock.since() - run.started) if self.options.continuous and run.started is not None else None
+        )
         figures = measure_run(was.known, since_ms, now)
         limits, rewrite = self.limits.get(was.name, NO_LIMITS), self.rewrites.get(was.name, USUAL_REWRITE)
         findings = judge(figures, limits, rewrite)
@@ -388,7 +347,7 @@ class Supervisor:
         if isinstance(raised, FilesSetAside):
             self._finish(run, "skipped", because=ending)
             return
-        error = self.queries.explain(name, raised)
+        error = self.jobs.explain(name, raised)
         if isinstance(error, TransientError) and ending:
             self._finish(run, "skipped", because=ending)  # the next run takes the batch up
         elif self._is_worth_a_retry(run, error):
@@ -406,12 +365,12 @@ class Supervisor:
         return run.has_run or not AWAY_OR_WRONG.issuperset(problem.condition for problem in error.problems)
 
     def _finish(self, run: ModelRun, status: Status, problems: tuple[Problem, ...] = (), because: str = "") -> None:
-        self.queries.release(run.tally.name)
+        self.jobs.release(run.tally.name)
         duration_ms = self.clock.since() - run.started if run.started is not None else 0
         self._emit(run, run.tally.finish(status, duration_ms, self.clock.epoch(), problems, because))
 
     def _emit(self, run: ModelRun, event: Event) -> None:
-        """Count the event, and tell it. The threads of the run's queries call it too."""
+        """Count the event, and tell it. The threads of the run's jobs call it too."""
         with run.lock:
             run.tally = count_model_event(run.tally, event)
         self.emit(event)

@@ -38,10 +38,11 @@ from lakesql.project.procedures import DAY_MS
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.maintain import maintenance_queries
-from lakesql.run.models import QueriesBy, run_selects
+from lakesql.run.job import RunOptions
+from lakesql.run.maintain import maintenance_jobs
+from lakesql.run.models import run_selects
 from lakesql.run.prepare import RebuildStep, RunContext
-from lakesql.run.rebuild import rebuild_queries
+from lakesql.run.rebuild import rebuild_jobs
 from lakesql.run.replay import bind_letters, replay_letters
 from lakesql.run.spark import open_spark, session_settings
 
@@ -85,15 +86,13 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     if order.replays:
         replay_letters(context, session, bind_letters(selects[order.model]), dry_run=False)
         return
-    queries_by: QueriesBy = (
-        rebuild_queries(manifest, models, "start", False) if order.rebuilds else lambda leased: leased
-    )
+    jobs_by = rebuild_jobs(manifest, models, "start", False) if order.rebuilds else None
     if order.procedure:
         tasks = {order.model: frozenset({f"{order.model}.{order.procedure}"})}
         selects = {order.model: selects[order.model]}
-        queries_by = maintenance_queries(tasks, at_once=True)
+        jobs_by = maintenance_jobs(tasks, at_once=True)
     with aged(order), nullcontext() if order.has_ledger else without_ledger():
-        succeeded = run_selects(context, selects, False, Interrupt(), queries_by=queries_by)
+        succeeded = run_selects(context, selects, RunOptions(), Interrupt(), jobs_by)
     tell(succeeded=succeeded)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.project.procedures import PROCEDURES
-from lakesql.run.maintain import maintenance_queries
+from lakesql.run.maintain import maintenance_jobs
 from tests.crash.harness import SPARK, Runners
 from tests.crash.runner import Order
 from tests.share import choose
@@ -70,15 +70,15 @@ def test_a_runner_killed_within_a_procedure_changes_no_row(
     assert "table_maintained" not in [line.get("event") for line in runner.lines], "it was killed too late"
     assert read(project) == before
 
-    every = maintenance_queries({"u": frozenset(f"u.{name}" for name in PROCEDURES)}, at_once=True)
-    project.run(queries_by=every).check()
+    every = maintenance_jobs({"u": frozenset(f"u.{name}" for name in PROCEDURES)}, at_once=True)
+    project.run(jobs_by=every).check()
     assert read(project) == before
     assert files(project, "u") == (1, 0)
     age(folder)
     told = tasks(keep(project, "u", in_ten_days))
     assert "u.expire_snapshots" in told or step == "expire_snapshots"
     age(folder)
-    project.run(queries_by=every).check()
+    project.run(jobs_by=every).check()
     paths = (row["file_path"] for row in project.sql(f"SELECT file_path FROM {project.table('u')}.all_files"))
     known = {path.removeprefix("file:") for path in paths}
     assert {str(file) for file in data.rglob("*.parquet")} == {*known, str(foreign)}

@@ -25,10 +25,11 @@ from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
 from lakesql.run.columns import ask_topics, find_recorded
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import Order, QueriesBy, run_selects
+from lakesql.run.job import RunOptions
+from lakesql.run.models import JobsBy, Order, run_selects
 from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.prepare import RunContext
-from lakesql.run.rebuild import RebuildFrom, rebuild_queries
+from lakesql.run.rebuild import RebuildFrom, rebuild_jobs
 
 E = TypeVar("E")
 Row = dict[str, Any]
@@ -155,7 +156,7 @@ class Project:
         until: Callable[[], bool] = lambda: False,
         meet: Callable[[Event], None] = lambda event: None,
         accept_data_loss: bool = False,
-        queries_by: QueriesBy = lambda leased: leased,
+        jobs_by: JobsBy | None = None,
         reached: Callable[[str, str], None] = lambda model, step: None,
         fail_if_empty: bool = False,
         hangs_after_s: float = HANGS_AFTER_S,
@@ -174,7 +175,7 @@ class Project:
             until,
             meet,
             accept_data_loss,
-            queries_by,
+            jobs_by,
             reached,
             fail_if_empty,
             hangs_after_s,
@@ -190,8 +191,8 @@ class Project:
         reached: Callable[[str, str], None] = lambda model, step: None,
     ) -> Ran:
         """Rebuild models, as `run` runs them. `reached` is called before each step, and may raise there."""
-        queries_by = rebuild_queries(self.manifest(), names, start, accept_data_loss)
-        return self.run(*names, meet=meet, queries_by=queries_by, reached=reached)
+        jobs_by = rebuild_jobs(self.manifest(), names, start, accept_data_loss)
+        return self.run(*names, meet=meet, jobs_by=jobs_by, reached=reached)
 
     def run_without_java(self, *names: str) -> list[ModelFinished]:
         """How models have ended of which it is known before Java starts that nothing is new; none where it is not."""
@@ -287,7 +288,7 @@ def run_manifest(
     until: Callable[[], bool] = lambda: False,
     meet: Callable[[Event], None] = lambda event: None,
     accept_data_loss: bool = False,
-    queries_by: QueriesBy = lambda leased: leased,
+    jobs_by: JobsBy | None = None,
     reached: Callable[[str, str], None] = lambda model, step: None,
     fail_if_empty: bool = False,
     hangs_after_s: float = HANGS_AFTER_S,
@@ -311,9 +312,8 @@ def run_manifest(
     selects = build_selects(manifest, [name for name in sorted_names if not names or name in names])
     context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached)
     bound = bind_selects(manifest, selects)
-    succeeded = run_selects(
-        context, bound, continuous, interrupt, fail_if_empty=fail_if_empty, queries_by=queries_by, order=order
-    )
+    options = RunOptions(continuous=continuous, fail_if_empty=fail_if_empty)
+    succeeded = run_selects(context, bound, options, interrupt, jobs_by, order)
     return Ran(succeeded, tuple(events))
 
 

@@ -17,7 +17,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.events import MaintenanceFailed, TableMaintained
 from lakesql.model.upkeep import maintenance_tasks
 from lakesql.run.bind import bind_select
-from lakesql.run.maintain import maintenance_queries
+from lakesql.run.maintain import maintenance_jobs
 from tests.spark.project import Fields, Project, Row
 from tests.spark.test_rebuild import break_off
 
@@ -509,7 +509,7 @@ def test_what_is_remembered_of_a_cut_swap_is_maintained_and_is_the_rebuilds(proj
     tasks = {"m": frozenset(task.name for task in maintenance_tasks(project.manifest().models["m"]))}
 
     def maintain() -> set[str]:
-        ran = project.run(queries_by=maintenance_queries(tasks, at_once=True))
+        ran = project.run(jobs_by=maintenance_jobs(tasks, at_once=True))
         assert not ran.of(MaintenanceFailed)
         return {event.task for event in ran.check().of(TableMaintained)}
 

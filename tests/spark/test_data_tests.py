@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakesql.plan.test_results import TestResult
-from lakesql.run.build import Build, plan_build, queries_with_tests
+from lakesql.run.build import Build, jobs_with_tests, plan_build
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Passed
 from lakesql.unit.run import run_tests
@@ -127,7 +127,7 @@ def build_of(project: Project) -> tuple[Build, Ran]:
     manifest = project.manifest()
     names = tuple(manifest.models)
     build = plan_build(manifest, names, manifest.data_tests, run_tests(manifest, manifest.unit_tests), "duckdb")
-    return build, project.run(queries_by=queries_with_tests(build, None), order=build.order)
+    return build, project.run(jobs_by=jobs_with_tests(build, None), order=build.order)
 
 
 def test_a_build_does_not_run_what_reads_a_model_whose_tests_fail(project: Project) -> None:

@@ -7,6 +7,7 @@ from lakesql.engine.batch.sink import Step
 from lakesql.events import BatchCommitted, Event, Retrying
 from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 from tests.spark.project import Project, Ran
@@ -29,7 +30,7 @@ def test_rows_that_are_gone_with_their_executor_are_made_again(project: Project)
     manifest, events = project.manifest(), list[Event]()
     context = RunContext(manifest, project.lake.session, project.lake.catalog, events.append, reached=reached)
     selects = bind_selects(manifest, build_selects(manifest, ["named"]))
-    succeeded = run_selects(context, selects, False, Interrupt())
+    succeeded = run_selects(context, selects, RunOptions(), Interrupt())
 
     ran = Ran(succeeded, tuple(events)).check()
     assert lost[0] > 0

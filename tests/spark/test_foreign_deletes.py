@@ -13,7 +13,7 @@ from pyspark import SparkContext
 
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.spark.gateway import java_class
-from lakesql.run.maintain import maintenance_queries
+from lakesql.run.maintain import maintenance_jobs
 from tests.spark.project import Project
 
 pytestmark = pytest.mark.long
@@ -49,8 +49,8 @@ def test_equality_deletes_go_once_their_data_files_are_rewritten(
     project.run().check()
     delete_as_flink_does(project, "u", 7, "n=1" if partition_by else "")
     assert len(project.rows("u")) == 99
-    every = maintenance_queries({"u": frozenset({"u.rewrite_data_files"})}, at_once=True)
-    project.run(queries_by=every).check()
+    every = maintenance_jobs({"u": frozenset({"u.rewrite_data_files"})}, at_once=True)
+    project.run(jobs_by=every).check()
     project.record("e", [{"id": 1, "n": 1}])
     project.run().check()
     assert len(project.rows_without_spark("u")) == 99

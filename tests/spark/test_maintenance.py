@@ -40,7 +40,7 @@ from lakesql.project.procedures import (
     iceberg_names,
     option_names,
 )
-from lakesql.run.maintain import IS_RUN, maintenance_queries
+from lakesql.run.maintain import IS_RUN, maintenance_jobs
 from lakesql.run.prepare import find_maintenance
 from lakesql.table.maintenance_record import parse_record
 from tests.spark.project import Project, Row
@@ -178,8 +178,8 @@ def test_files_of_another_table_in_the_same_folder_are_no_orphans(project: Proje
         os.utime(file, (time.time() - 4 * 86_400,) * 2)
 
     def orphans() -> list[Event]:
-        queries = maintenance_queries({"a": frozenset({"a.remove_orphan_files"})}, at_once=True)
-        return [*project.run(queries_by=queries).events]
+        queries = maintenance_jobs({"a": frozenset({"a.remove_orphan_files"})}, at_once=True)
+        return [*project.run(jobs_by=queries).events]
 
     (failed,) = [event for event in orphans() if isinstance(event, MaintenanceFailed)]
     assert uuid in failed.why and str(folder) in failed.why
@@ -424,7 +424,7 @@ def test_a_rewrite_leaves_what_is_large_and_takes_it_in_when_all_is_asked_for(pr
         record(project, number)
     assert counts == [(1, 0), (1, 0), (2, 0), (2, 0)], "the first rewrite takes in all, the second what is new"
     assert rows(project, "a") == sorted([*many, *appended(range(3))], key=str)
-    project.run(queries_by=maintenance_queries({"a": frozenset({"a.rewrite_data_files"})}, at_once=True)).check()
+    project.run(jobs_by=maintenance_jobs({"a": frozenset({"a.rewrite_data_files"})}, at_once=True)).check()
     assert files(project, "a") == (1, 0)
     assert rows(project, "a") == sorted([*many, *appended(range(3))], key=str)
 
@@ -451,9 +451,9 @@ def test_a_rewrite_is_cut_down_by_what_it_would_write_and_not_by_what_the_table_
     sizes = sorted(row["file_size_in_bytes"] for row in project.sql(f"SELECT * FROM {project.table('a')}.files"))
     assert len(sizes) == 5 and sizes[-1] > 30 * 1024 > sum(sizes[:4]) > 2 * 1024, "the largest is no small one"
 
-    now, found = maintenance_queries({"a": frozenset({"a.rewrite_data_files"})}, at_once=True), []
+    now, found = maintenance_jobs({"a": frozenset({"a.rewrite_data_files"})}, at_once=True), []
     for _ in left:
-        project.run(queries_by=now).check()
+        project.run(jobs_by=now).check()
         found.append(files(project, "a")[0])
     assert found == left
 
@@ -470,8 +470,8 @@ def test_a_procedure_that_fails_is_told_and_fails_no_batch(project: Project) -> 
     assert not [event for event in ran.of(TableMaintained) if event.model == "b"]
     assert rows(project, "a") == rows(project, "b") == appended(range(5))
 
-    alone = maintenance_queries({"a": frozenset({"a.rewrite_data_files"})}, at_once=True)
-    ran = project.run(queries_by=alone)
+    alone = maintenance_jobs({"a": frozenset({"a.rewrite_data_files"})}, at_once=True)
+    ran = project.run(jobs_by=alone)
     assert ran.conditions("a") == ["maintenance-failed"], "it was asked for, and there is no batch that goes on"
 
 
@@ -480,8 +480,8 @@ def test_the_time_that_dead_letters_take_is_kept_with_the_own_table(project: Pro
     project.model("a", "SELECT * FROM {e}", mode="append", maintenance={"rewrite_data_files": {"min_input_files": 2}})
     record(project, *range(3))
     project.run().check()
-    letters = maintenance_queries({"a": frozenset({"a__dead_letter.rewrite_data_files"})}, at_once=True)
-    (rewritten,) = project.run(queries_by=letters).check().of(TableMaintained)
+    letters = maintenance_jobs({"a": frozenset({"a__dead_letter.rewrite_data_files"})}, at_once=True)
+    (rewritten,) = project.run(jobs_by=letters).check().of(TableMaintained)
     spent = {
         name: [took_ms for _, took_ms in parse_record(project.iceberg(name).properties[MAINTENANCE_PROPERTY]).spent]
         for name in ("a", "a__dead_letter")
@@ -496,14 +496,14 @@ def test_tasks_run_by_themselves_and_leave_a_model_that_is_run_alone(project: Pr
     record(project, 0, 1, 2)
     project.run().check()
     names = {"a": frozenset({"a.rewrite_data_files", "a.remove_orphan_files"})}
-    due, now = maintenance_queries(names, at_once=False), maintenance_queries(names, at_once=True)
-    assert not project.run(queries_by=due).check().of(TableMaintained), "nothing is due"
+    due, now = maintenance_jobs(names, at_once=False), maintenance_jobs(names, at_once=True)
+    assert not project.run(jobs_by=due).check().of(TableMaintained), "nothing is due"
     with closing(Leases(project.lake.session)) as other:
         assert other.claim("a", str(project.directory / "checkpoints" / "a"), print)
-        assert any(event.text == IS_RUN for event in project.run(queries_by=due).check().of(Noted))
-        assert project.run(queries_by=now).conditions("a") == ["lease-held"]
+        assert any(event.text == IS_RUN for event in project.run(jobs_by=due).check().of(Noted))
+        assert project.run(jobs_by=now).conditions("a") == ["lease-held"]
     assert files(project, "a") == (3, 0)
-    ran = project.run(queries_by=now).check()
+    ran = project.run(jobs_by=now).check()
     assert {event.task for event in ran.of(TableMaintained)} == names["a"]
     assert ran.finished("a").maintained == 2
     assert files(project, "a") == (1, 0) and rows(project, "a") == appended(range(3))
@@ -535,8 +535,8 @@ def test_statements_written_by_hand_take_the_places_of_the_appended_tasks(projec
     written = pq.read_table(file["file_path"].removeprefix("file:")).column("id").to_pylist()
     assert written == sorted(written, reverse=True) and len(written) == 120
     # By itself, by its name.
-    queries = maintenance_queries({"a": frozenset({"sorted.rewrite_data_files"})}, at_once=True)
-    assert [event.task for event in project.run(queries_by=queries).check().of(TableMaintained)] == [
+    queries = maintenance_jobs({"a": frozenset({"sorted.rewrite_data_files"})}, at_once=True)
+    assert [event.task for event in project.run(jobs_by=queries).check().of(TableMaintained)] == [
         "sorted.rewrite_data_files"
     ]
 
@@ -589,8 +589,8 @@ def test_a_table_that_somebody_else_maintains_is_left_alone(project: Project) ->
     project.sql(f"ALTER TABLE {project.table('a')} SET TBLPROPERTIES ('lakesql.maintenance.enabled' = 'false')")
     record(project, 1, 2)
     ran = project.run().check()
-    tasks_of = maintenance_queries({"a": frozenset(f"a.{name}" for name in PROCEDURES)}, at_once=True)
-    for each in (ran, project.run(queries_by=tasks_of).check()):
+    tasks_of = maintenance_jobs({"a": frozenset(f"a.{name}" for name in PROCEDURES)}, at_once=True)
+    for each in (ran, project.run(jobs_by=tasks_of).check()):
         assert not [event for event in each.of(TableMaintained) if event.table == project.table("a")]
         assert any("somebody else maintains it" in event.text for event in each.of(Noted))
     assert files(project, "a") == (3, 0)
@@ -698,7 +698,7 @@ def test_a_partition_spec_that_the_table_does_not_have_is_refused_before_a_batch
     ran = project.run()
     assert ran.conditions("a") == ["unknown-partition-spec"] and "It has 0." in ran.finished("a").problems[0].why
     assert project.rows("a") == []
-    ran = project.run(queries_by=maintenance_queries({"a": frozenset({f"a.{next(iter(task))}"})}, at_once=True))
+    ran = project.run(jobs_by=maintenance_jobs({"a": frozenset({f"a.{next(iter(task))}"})}, at_once=True))
     assert ran.conditions("a") == ["unknown-partition-spec"]
 
     project.model("a", "SELECT * FROM {e}", mode="append", maintenance=task, partition_by="n")

@@ -19,7 +19,7 @@ from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.spark.session import new_session
 from lakesql.events import Event, MaintenanceFailed, TableMaintained
 from lakesql.model.table_name import TableName
-from lakesql.run.maintain import maintenance_queries
+from lakesql.run.maintain import maintenance_jobs
 from tests.spark.project import Project
 
 pytestmark = pytest.mark.spark
@@ -51,7 +51,7 @@ def named_by(project: Project, table: str) -> set[Path]:
 
 def remove_orphans(project: Project, model: str = "a", sweep: Any = "") -> list[Event]:
     tasks = {model: frozenset({f"{model}.remove_orphan_files"})}
-    return [*project.run(queries_by=maintenance_queries(tasks, at_once=True, sweep=sweep)).events]
+    return [*project.run(jobs_by=maintenance_jobs(tasks, at_once=True, sweep=sweep)).events]
 
 
 def counts(events: list[Event]) -> dict[str, int]:

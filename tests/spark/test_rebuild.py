@@ -18,7 +18,7 @@ from lakesql.engine.progress.lease import Leases
 from lakesql.engine.sources.globs import local_files
 from lakesql.events import Noted, QueryPaused, Retrying
 from lakesql.run.drop import Dropper
-from lakesql.run.maintain import maintenance_queries
+from lakesql.run.maintain import maintenance_jobs
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import abandon_rebuild
 from tests.spark.project import T0_MS, Project, Ran, Row
@@ -215,7 +215,7 @@ def test_no_orphan_of_any_table_of_the_model_is_removed_while_it_is_rebuilt(begu
         os.utime(file, (time.time() - 9 * 86_400,) * 2)
 
     orphans = frozenset(f"{owner}.remove_orphan_files" for owner in ("m", "m__dead_letter"))
-    begun.run(queries_by=maintenance_queries({"m": orphans}, at_once=True)).check()
+    begun.run(jobs_by=maintenance_jobs({"m": orphans}, at_once=True)).check()
 
     assert all(file.exists() for file in (*written, *letters))
     begun.rebuild("m").check()

@@ -236,10 +236,10 @@ def test_maintain_runs_the_tasks_that_selectors_mean(
     """`chosen` are patterns of tasks by model, of all others by ''."""
     ran: dict[str, frozenset[str]] = {}
 
-    def maintenance_queries(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: str) -> None:
+    def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: str) -> None:
         ran.update(tasks)
 
-    monkeypatch.setattr("lakesql.run.maintain.maintenance_queries", maintenance_queries)
+    monkeypatch.setattr("lakesql.run.maintain.maintenance_jobs", maintenance_jobs)
     monkeypatch.setattr("lakesql.run.models.run_models", lambda *arguments, **options: True)
     code, _, _ = run("maintain", *words)
     code_ls, out, _ = run("ls", "--resource-type", "maintenance")

@@ -9,7 +9,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,8 +30,9 @@ from lakesql.events import (
 from lakesql.model.properties import Freshness
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
-from lakesql.run.build import Build, queries_with_tests
+from lakesql.run.build import Build, jobs_with_tests
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.job import Job, RunOptions
 from lakesql.run.models import Order
 from lakesql.run.supervise import (
     ENDED,
@@ -42,7 +42,6 @@ from lakesql.run.supervise import (
     UNFINISHED,
     Clock,
     ModelRun,
-    Queries,
     Supervisor,
 )
 
@@ -54,8 +53,8 @@ REBUILDS_FOR_MS = 20_000
 
 
 @dataclass(slots=True)
-class FakeQuery:
-    """A query that does one thing of its life every 100 ms: commits a batch, fails, or goes on; then it is over.
+class FakeJob:
+    """A job that does one thing of its life every 100 ms: commits a batch, fails, or goes on; then it is over.
 
     It has read its sources once it has done one of them well. In a run that ends it is busy until then.
     """
@@ -71,10 +70,12 @@ class FakeQuery:
     has_read: bool = False
     is_cut: bool = False
 
-    def is_active(self) -> bool:
+    def step(self) -> None:
         while not self.over and self.since + 100 <= self.world.now:
             self.since += 100
             self._live()
+
+    def is_active(self) -> bool:
         return not self.over
 
     def _live(self) -> None:
@@ -112,7 +113,7 @@ class FakeQuery:
 
 @dataclass(slots=True)
 class World:
-    """The queries of a run and their time: the first start of a model's has the first of its lives.
+    """The jobs of a run and their time: the first start of a model's has the first of its lives.
 
     Nothing is real but the supervisor.
     """
@@ -132,8 +133,15 @@ class World:
     wanted: set[str] = field(default_factory=set)
     gave_way_at: list[int] = field(default_factory=list)
     with_tests: Build | None = None
+    context: None = None
 
-    def start(self, model: str, emit: Emit) -> FakeQuery | None:
+    def start(self, model: str, emit: Emit) -> Job | None:
+        if self.with_tests is None:
+            return self.start_stream(model, emit)
+        around = jobs_with_tests(self.with_tests, None)
+        return around(self)(model, emit)  # type: ignore[arg-type]  # what it asks of the jobs is here
+
+    def start_stream(self, model: str, emit: Emit) -> FakeJob | None:
         if self.gave_way_at and self.now < self.gave_way_at[-1] + REBUILDS_FOR_MS:
             return None
         self.held[model] = emit
@@ -142,7 +150,7 @@ class World:
         first, *others = self.lives[model].pop(0) or [None]
         if isinstance(first, Exception) and others == ["at start"]:
             raise first
-        return FakeQuery(iter([first, *others]), emit, self, model, self.now)
+        return FakeJob(iter([first, *others]), emit, self, model, self.now)
 
     def _block(self) -> None:
         """Somebody asks the run to end, and nothing else happens until Java is killed."""
@@ -190,14 +198,12 @@ class World:
     ) -> Mapping[str, ModelRun]:
         self.ends = not continuous
         supervisor = Supervisor(
-            queries=self._queries(),
+            jobs=self,
             emit=self.events.append,
             retries=Retries(retries.get("attempts", 10), Duration("", retries.get("max_wait_ms", 300_000))),
             limit=limit,
-            continuous=continuous,
             interrupt=self.interrupt,
-            fail_fast=fail_fast,
-            fail_if_empty=fail_if_empty,
+            options=RunOptions(continuous=continuous, fail_fast=fail_fast, fail_if_empty=fail_if_empty),
             limits=limits or {},
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
         )
@@ -205,11 +211,6 @@ class World:
         runs = supervisor.run({name: frozenset(waiting.get(name, ())) for name in self.lives})
         assert not self.held, "a model that is done has not been released"
         return runs
-
-    def _queries(self) -> Queries:
-        if self.with_tests is None:
-            return self
-        return queries_with_tests(self.with_tests, lambda _: self)(SimpleNamespace(context=None))
 
     def waits(self, name: str = "a") -> list[tuple[int, int]]:
         return [(event.attempt, event.wait_ms) for event in self.of(Retrying) if event.model == name]

@@ -121,6 +121,9 @@ class ModelQuery:
         self._start(read_records(session, companion.bindings), companion, write_dead_letter_batch, "append", trigger)
         self._watch_end(session)
 
+    def step(self) -> None:
+        """The batches follow each other by themselves."""
+
     def is_active(self) -> bool:
         """Whether any of it still runs, or its tables are being maintained."""
         return any(query.isActive for query in self._queries) or (self._at_end is not None and self._at_end.is_alive())
