@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,24 @@ def test_imports_go_down(path: Path) -> None:
         target = layer_name(module)
         if module.startswith("lakesql.") and target in LAYER_OF and (own, target) not in EXCEPTIONS:
             assert LAYER_OF[target] >= LAYER_OF[own], f"lakesql/{own} imports {module}"
+
+
+def test_no_packages_and_no_files_import_each_other_in_a_circle() -> None:
+    files = {f"lakesql.{path.relative_to(PACKAGE).with_suffix('').as_posix().replace('/', '.')}" for path in MODULES}
+    of_files: dict[str, set[str]] = {}
+    of_packages: dict[str, set[str]] = {}
+    for path in MODULES:
+        own = f"lakesql.{path.relative_to(PACKAGE).with_suffix('').as_posix().replace('/', '.')}"
+        for module in imports(path, types_too=False):
+            found = next((name for name in (module, module.rpartition(".")[0]) if name in files), own)
+            if found != own:
+                of_files.setdefault(own, set()).add(found)
+        for module in imports(path, types_too=True):
+            found = next((name for name in (module, module.rpartition(".")[0]) if name in files), own)
+            if layer_name(found) != layer_name(own):
+                of_packages.setdefault(layer_name(own), set()).add(layer_name(found))
+    assert [*TopologicalSorter(of_files).static_order()], "CycleError names the files"
+    assert [*TopologicalSorter(of_packages).static_order()], "CycleError names the packages"
 
 
 def test_every_module_of_the_engine_has_a_room() -> None:

@@ -39,7 +39,7 @@ def command(
     `lakesql run --once`. One whose tests fail has failed: the models that read it are skipped. Warnings stop nothing.
     Exit code 1: a model, or a test, fails.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.cli.run import run_selected
     from lakesql.cli.test import exit_code, report_tests, run_tests_of_data
     from lakesql.compile.compiled import compiled_files
@@ -47,7 +47,7 @@ def command(
     from lakesql.run.job import RunOptions
 
     rebuild_from: RebuildFrom | None = "start" if full_refresh else None
-    work = project.load_work(given.options, select, exclude, with_tests=True, with_tasks=not full_refresh)
+    work = selection.load_work(given.options, select, exclude, with_tests=True, with_tasks=not full_refresh)
     manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))
     units = [test for test in manifest.unit_tests if test.model in names]

@@ -26,12 +26,12 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     project to target/manifest.json. Of a maintenance task that is selected without its model, the statement is printed.
     How many files of this machine a stream's path means now is said on stderr. Neither Java nor Spark is needed.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.compile.compiled import compiled_files, write_copies
     from lakesql.observe.text import count
     from lakesql.run.files import count_files
 
-    work = project.load_work(given.options, select, exclude)
+    work = selection.load_work(given.options, select, exclude)
     names, tasks = work.names, work.tasks
     manifest = project.defer(work.manifest, names, given.options)
     compiled = compiled_files(manifest)

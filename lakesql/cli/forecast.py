@@ -93,14 +93,14 @@ def command(
     With the model's maintenance and without. What a table's last commits tell is measured; no Java is needed. The exit
     code is 1 if a table cannot be read.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.cli.status import report_unknown
     from lakesql.clock import now_ms
     from lakesql.plan.forecast import Given as Said
     from lakesql.run.forecast import read_forecasts
 
     manifest = project.load_project(given.options)
-    names = project.select_models(manifest, select, exclude, given.options)
+    names = selection.select_models(manifest, select, exclude, given.options)
     said = Said(rows_per_second, row_bytes)
     forecasts, unknown = read_forecasts(manifest, names, said, after.length_ms, now_ms(), offline=offline)
     if output == "json":

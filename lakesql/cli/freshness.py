@@ -26,7 +26,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
 
     The exit code is 1 if a limit is exceeded, or a table cannot be read; a warning leaves it at 0.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.cli.report import say
     from lakesql.cli.status import report_unknown
     from lakesql.clock import now_ms
@@ -35,7 +35,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     from lakesql.run.status import read_statuses
 
     manifest = project.load_project(given.options)
-    names = project.select_models(manifest, select, exclude, given.options)
+    names = selection.select_models(manifest, select, exclude, given.options)
     held = [name for name in names if manifest.models[name].properties.freshness != NO_LIMITS]
     if names and not held:
         say("No selected model has `freshness` in its properties: nothing to check.", given.options)

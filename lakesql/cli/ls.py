@@ -44,7 +44,7 @@ def command(
     tasks that are written by hand always. The tasks of a model that is listed itself are only counted, on stderr,
     unless --resource-type asks for them.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.cli.report import say
 
     manifest = project.load_project(given.options)
@@ -53,7 +53,7 @@ def command(
         return
     asked = bool(select or given.options.selector)
     with_tests = asked or resource_type == "test"
-    nodes = project.select(
+    nodes = selection.select(
         manifest,
         select,
         exclude,

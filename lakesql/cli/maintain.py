@@ -32,7 +32,7 @@ def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Lite
     `lakesql run` does so by itself, between two batches. A model that another runner has is left to that one; with
     --now that is an error. Java is needed. The exit code is 1 if a procedure fails.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.cli.render import open_emitter
     from lakesql.compile.compiled import compiled_files
     from lakesql.model.upkeep import maintenance_tasks
@@ -40,7 +40,7 @@ def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Lite
     from lakesql.run.maintain import maintenance_jobs
     from lakesql.run.models import run_models
 
-    work = project.load_work(given.options, words, ())
+    work = selection.load_work(given.options, words, ())
     manifest = work.manifest
     for word in words:
         if word.isidentifier() and word not in manifest.written:

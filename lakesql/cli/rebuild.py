@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command("rebuild", cls=Command)
-@click.argument("selection", nargs=-1, required=True, metavar="SELECTION...", shell_complete=complete_models)
+@click.argument("words", nargs=-1, required=True, metavar="SELECTION...", shell_complete=complete_models)
 @click.option(
     "--from",
     "start",
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     given: Given,
-    selection: tuple[str, ...],
+    words: tuple[str, ...],
     start: str,
     dry_run: bool,
     abandon: bool,
@@ -47,17 +47,17 @@ def command(
     A table keeps its rows until the new ones are complete, and its history, tags and grants after that. The model may
     be run meanwhile. A rebuild that broke off is continued by the same command. Java is needed, for --dry-run too.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
 
     start_at = read_start(start)
     if not (dry_run or abandon):
         from lakesql.run.job import RunOptions
 
-        work = project.load_work(given.options, selection, (), with_tasks=False)
+        work = selection.load_work(given.options, words, (), with_tasks=False)
         how = RunOptions(accept_data_loss=accept_data_loss, fail_fast=fail_fast)
         return run_selected(given.options, work, how, rebuild_from=start_at)
     manifest = project.load_project(given.options)
-    names = project.select_models(manifest, selection, (), given.options)
+    names = selection.select_models(manifest, words, (), given.options)
 
     from lakesql.cli.report import say
     from lakesql.run.rebuild import abandon_rebuilds, preview_rebuilds

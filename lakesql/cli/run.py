@@ -16,8 +16,8 @@ from lakesql.cli.options import Command, Given, Options, defer_options, read_int
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
-    from lakesql.cli.project import Work
     from lakesql.cli.run_review import RunReview
+    from lakesql.cli.selection import Work
     from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
     from lakesql.observe.emitter import Renderer
@@ -105,10 +105,10 @@ def command(
     if plan_first and not sys.stdin.isatty():
         what = "`lakesql run --plan-first` asks before it changes anything, and this is no terminal."
         raise UsageError.of("usage", what, fix="Leave it out, and see what the run would do with: lakesql plan --live")
-    from lakesql.cli import project
+    from lakesql.cli import selection
     from lakesql.run.job import RunOptions
 
-    work = project.load_work(given.options, select, exclude, with_tasks=rebuild_from is None)
+    work = selection.load_work(given.options, select, exclude, with_tasks=rebuild_from is None)
     how = RunOptions(
         continuous=work.manifest.target.run == "continuous" if once is None else not once,
         accept_data_loss=accept_data_loss,

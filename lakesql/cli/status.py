@@ -33,7 +33,7 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
 
     With MODEL: the last day of its table. The exit code is 1 if a table, or the catalog, cannot be read.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.clock import now_ms
     from lakesql.errors import UsageError
     from lakesql.run.status import read_statuses
@@ -44,7 +44,7 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
     manifest = project.load_project(given.options)
     if name is not None:
         project.check_model(manifest, name)
-    names = (name,) if name is not None else project.select_models(manifest, select, exclude, given.options)
+    names = (name,) if name is not None else selection.select_models(manifest, select, exclude, given.options)
     at_ms = now_ms()
     statuses = read_statuses(manifest, names, at_ms)
     match output:

@@ -73,7 +73,7 @@ def command(
     where a test stores them. Exit code 1: a test fails, cannot be run, or needs Spark and has not got it; warnings
     leave it at 0.
     """
-    from lakesql.cli import project
+    from lakesql.cli import project, selection
     from lakesql.cli.report import say
     from lakesql.compile.compiled import compiled_files
     from lakesql.errors import UsageError
@@ -83,7 +83,7 @@ def command(
     if data and record:
         raise UsageError.of("usage", "--record writes a unit test, and --data means data tests.", fix="Leave one out.")
     manifest = project.load_project(given.options)
-    names, data_tests = project.select_tests(manifest, select, exclude, given.options)
+    names, data_tests = selection.select_tests(manifest, select, exclude, given.options)
     if record:
         return _record(manifest, names, record, records)
     data_tests = () if unit else data_tests

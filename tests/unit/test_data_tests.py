@@ -17,7 +17,8 @@ from pyiceberg.types import DecimalType, TimestamptzType
 from lakesql.catalog.connect import open_catalog
 from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
-from lakesql.cli.project import load_project, select_tests
+from lakesql.cli.project import load_project
+from lakesql.cli.selection import select_tests
 from lakesql.errors import ProfileError, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import Threshold, read_tests

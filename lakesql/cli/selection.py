@@ -1,0 +1,175 @@
+"""What a command works on: the models, streams, tasks and tests that its options select of the project."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakesql.cli.options import Options
+from lakesql.cli.project import load_project, said_words, show_warnings
+from lakesql.cli.report import say
+from lakesql.errors import UsageError
+from lakesql.graph.find_tests import add_tests
+from lakesql.graph.graph import Graph, GraphNode, node_id, with_results, with_states
+from lakesql.graph.manifest import Manifest, graph_with_tasks
+from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
+from lakesql.model.data_tests import DataTest
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A project, and what a command runs of it.
+
+    `names` are models, each after those it reads; `tasks` are tasks of maintenance of other models, by these; `tests`
+    are data tests.
+    """
+
+    manifest: Manifest
+    names: tuple[str, ...]
+    tasks: Mapping[str, frozenset[str]]
+    tests: tuple[DataTest, ...] = ()
+
+
+def load_work(
+    options: Options, words: Sequence[str], exclude: Sequence[str], *, with_tests: bool = False, with_tasks: bool = True
+) -> Work:
+    """The project, and what is selected of it: models, tasks of maintenance, and with `with_tests` data tests.
+
+    Everything, where nothing is said, is all models: each maintains its own tables. An empty selection is told on
+    stderr, and so are the project's warnings. Raises what `load_project` and `select` raise.
+    """
+    manifest = load_project(options)
+    show_warnings(manifest, options)
+    nodes = select(manifest, words, exclude, options, with_tests=with_tests)
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
+    tasks: dict[str, frozenset[str]] = {}
+    is_chosen = bool(words or options.selector or (manifest.selectors.default and not exclude))
+    for node in nodes:
+        if is_chosen and with_tasks and node.resource_type == "maintenance":
+            of = str(node.config["of"])
+            if of not in names:
+                tasks[of] = tasks.get(of, frozenset()) | {node.name}
+    tests = _tests_of(manifest, nodes, exclude, options) if with_tests else ()
+    if not names and not tasks and not tests:
+        say("No model is selected: nothing to do.", options)
+    return Work(manifest, names, tasks, tests)
+
+
+def select(
+    manifest: Manifest,
+    words: Sequence[str],
+    exclude: Sequence[str],
+    options: Options,
+    *,
+    with_tests: bool = False,
+    with_tasks: bool = False,
+) -> tuple[GraphNode, ...]:
+    """The selected models and streams, each after those it reads. Words that match nothing are told on stderr.
+
+    With `with_tests` data tests are among them, with `with_tasks` those tasks of maintenance too that nobody has
+    written and no word means. Tests and tasks of maintenance of an excluded model are excluded too.
+
+    Raises `UsageError` (`bad-selector`).
+    """
+    words = said_words(manifest.selectors, words, exclude, options)
+    selection = parse_selection(words, exclude, manifest.selectors.find)
+    has_tasks = with_tasks or bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
+    graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
+    graph = add_tests(graph, manifest.data_tests) if with_tests else graph
+    graph = _known_graph(graph, manifest, selection, options, with_tests=with_tests)
+    selected = select_nodes(selection, graph)
+    for word in selected.unmatched:
+        say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
+    excluded = select_nodes(Selection(selection.exclude, ()), graph).ids if selection.exclude else frozenset()
+    nodes = (graph.nodes[id_] for id_ in graph.order(selected.ids))
+    return tuple(
+        node for node in nodes if node.resource_type in ("model", "stream") or excluded.isdisjoint(node.depends_on)
+    )
+
+
+def _known_graph(
+    graph: Graph, manifest: Manifest, selection: Selection, options: Options, *, with_tests: bool
+) -> Graph:
+    """The graph, whose nodes know what a selection asks of them: another version of the project, an earlier run."""
+    if asks_for(selection, "state"):
+        graph = with_states(graph, _compare(options))
+    if asks_for(selection, "result"):
+        from lakesql.observe.results import read_results
+
+        graph = with_results(graph, read_results(options.state or manifest.outputs.target, with_tests=with_tests))
+    return graph
+
+
+def select_models(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[str, ...]:
+    """The names of the selected models, each after those it reads. An empty selection is told on stderr."""
+    nodes = select(manifest, words, exclude, options)
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
+    if not names:
+        say("No model is selected: nothing to do.", options)
+    return names
+
+
+def select_tests(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[tuple[str, ...], tuple[DataTest, ...]]:
+    """The names of the selected models, and the data tests that are selected, or that test one of these models.
+
+    As in dbt, a test of several models is one of each; and a test is excluded like a model, or with one that it tests.
+    """
+    nodes = select(manifest, words, exclude, options, with_tests=True)
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
+    return names, _tests_of(manifest, nodes, exclude, options)
+
+
+def _tests_of(
+    manifest: Manifest, nodes: Sequence[GraphNode], exclude: Sequence[str], options: Options
+) -> tuple[DataTest, ...]:
+    selected, excluded = {node.id for node in nodes}, _excluded(manifest, exclude, options)
+    return tuple(
+        test
+        for test in manifest.data_tests
+        if (test.id in selected or not {*map(partial(node_id, "model"), test.depends_on)}.isdisjoint(selected))
+        and excluded.isdisjoint({test.id, *map(partial(node_id, "model"), test.depends_on)})
+    )
+
+
+def _excluded(manifest: Manifest, exclude: Sequence[str], options: Options) -> frozenset[str]:
+    if not exclude:
+        return frozenset()
+    selection = parse_selection(exclude, [], manifest.selectors.find)
+    graph = add_tests(manifest.graph, manifest.data_tests)
+    graph = _known_graph(graph, manifest, selection, options, with_tests=True)
+    return select_nodes(selection, graph).ids
+
+
+def _compare(options: Options) -> Mapping[str, frozenset[str]]:
+    if options.state is None and options.against is None:
+        fix = "Name it: --state DIR or --against REF."
+        raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
+    from lakesql.cli.review import compared_states  # only here: it reads the project in both versions
+
+    return compared_states(options)
+
+
+_MEANS_TASKS = re.compile(r"[+@.]|maintenance|selector:")
+"""What is in each word of a selection that may mean a task of maintenance: by its name, as a reader, or by its type."""
+
+
+def _nearest(word: str, manifest: Manifest) -> str:
+    """A suggestion for a plain name, with the operators that it has: the nearest model, or the stream of this name."""
+    found = _PLAIN.fullmatch(word)
+    if found is None:
+        return ""
+    before, name, after = found.groups()
+    near = {model.lower(): model for model in manifest.models}
+    near |= {stream.lower(): f"stream:{stream}" for stream in manifest.streams if stream.lower() not in near}
+    close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.6)
+    return f"Did you mean '{before}{near[close[0]]}{after}'?" if close else ""
+
+
+_PLAIN = re.compile(r"((?:@|\d*\+)?)([^:/,+@]+)((?:\+\d*)?)")
