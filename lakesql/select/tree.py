@@ -7,7 +7,7 @@ the way. Names follow Spark: without regard to capitals, common table expression
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from sqlglot import exp
@@ -37,6 +37,7 @@ from lakesql.select.refusals import (
 from lakesql.select.relation import (
     Carried,
     Column,
+    Group,
     Names,
     Relation,
     Scope,
@@ -130,49 +131,101 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     walk.flowing[mark] = select, sources
     walk.filters |= any(select.args.get(key) for key in ("where", "having"))
     read = _together(flowing)
-    refuse_in_stream(select, mark, walk)
-    aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
-    distinct = bool(select.args.get("distinct"))
-    if distinct or (select.args.get("group") or exp.Group()).args.get("all"):
-        _check_stars(select, mark, sources, walk)
-    joined = len(flowing) > 1
-    if aggregated:
-        walk.counted |= read.selects | {mark}
-        refuse_in_aggregate(select, mark, read, walk)
-    else:
-        refuse_above_aggregate(select, mark, replace(read, groups=flowing[0].groups), walk)
-    if distinct:
-        walk.noted.setdefault("distinct", walk.text.tokens[mark].start)
-    if aggregated:
-        walk.noted.setdefault("watermark-missing", _aggregate_offset(select, mark, walk))
-    if aggregated or distinct or joined:
-        shape = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
-        walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, read.selects, walk)))
-    keys = group_keys(select, sources, columns) if aggregated else ()
-    if aggregated != distinct:
-        walk.event_times[mark] = find_event_time(select, mark, sources, columns, walk)
-    named = None if columns is None else tuple(column.name or "" for column in columns)
-    groups = None
-    if aggregated:
-        groups = groups_of(select, mark, named, sources, read, walk)
-    elif not joined:
-        groups = groups_through(select, named, sources, walk)
-    if distinct:
-        keys = (*keys, *(columns or ()))
-        groups = distinct_groups(select, named, sources)
+    kind = _Kind(
+        aggregated=mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having")),
+        distinct=bool(select.args.get("distinct")),
+        joined=len(flowing) > 1,
+    )
+    _refuse(select, mark, sources, read, kind, walk)
+    _note_state(select, mark, sources, columns, read, kind, walk)
     return replace(
         read,
         columns=columns,
-        stateful=read.stateful or aggregated or distinct,
-        aggregated=read.aggregated or aggregated,
-        nested=read.nested or (aggregated and read.aggregated),
-        by_event_time=read.by_event_time or any(key.event_time for key in keys),
-        carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
-        groups=groups,
+        stateful=read.stateful or kind.aggregated or kind.distinct,
+        aggregated=read.aggregated or kind.aggregated,
+        nested=read.nested or (kind.aggregated and read.aggregated),
+        by_event_time=read.by_event_time or any(key.event_time for key in _keys(select, sources, columns, kind)),
+        carried=None if kind.joined else carry_through(select, mark, sources, flowing[0], walk),
+        groups=_groups(select, mark, sources, columns, read, kind, walk),
         selects=read.selects | {mark},
         offered=offered,
         added=frozenset[str]().union(*(added_columns(each, sources) for each in select.expressions)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a SELECT over streams does with their rows, beside computing others of each."""
+
+    aggregated: bool
+    distinct: bool
+    joined: bool
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether Spark keeps rows or groups of it between two batches."""
+        return self.aggregated or self.distinct or self.joined
+
+
+def _refuse(select: exp.Select, mark: int, sources: Sources, read: Relation, kind: _Kind, walk: Walk) -> None:
+    """Note what a SELECT over streams must not do: `read` is what all of its streams are together."""
+    refuse_in_stream(select, mark, walk)
+    groups_by_all = bool((select.args.get("group") or exp.Group()).args.get("all"))
+    if kind.distinct or groups_by_all:
+        _check_stars(select, mark, sources, walk)
+    if kind.aggregated:
+        refuse_in_aggregate(select, mark, read, walk)
+        return
+    first = next(source for _, source in sources if source.streams)
+    refuse_above_aggregate(select, mark, replace(read, groups=first.groups), walk)
+
+
+def _note_state(
+    select: exp.Select,
+    mark: int,
+    sources: Sources,
+    columns: tuple[Column, ...] | None,
+    read: Relation,
+    kind: _Kind,
+    walk: Walk,
+) -> None:
+    """Note what a SELECT keeps between two batches, and by which time."""
+    if kind.distinct:
+        walk.noted.setdefault("distinct", walk.text.tokens[mark].start)
+    if kind.aggregated:
+        walk.counted |= read.selects | {mark}
+        walk.noted.setdefault("watermark-missing", _aggregate_offset(select, mark, walk))
+    if kind.keeps_state:
+        shape = shape_of(select, mark, walk, aggregated=kind.aggregated, distinct=kind.distinct, joined=kind.joined)
+        walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, read.selects, walk)))
+    if kind.aggregated != kind.distinct:
+        walk.event_times[mark] = find_event_time(select, mark, sources, columns, walk)
+
+
+def _keys(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, kind: _Kind) -> tuple[Column, ...]:
+    """The columns by which a SELECT groups: those of its GROUP BY, and with DISTINCT all."""
+    keys = group_keys(select, sources, columns) if kind.aggregated else ()
+    return (*keys, *(columns or ())) if kind.distinct else keys
+
+
+def _groups(
+    select: exp.Select,
+    mark: int,
+    sources: Sources,
+    columns: tuple[Column, ...] | None,
+    read: Relation,
+    kind: _Kind,
+    walk: Walk,
+) -> tuple[Group, ...] | None:
+    """By what the rows of a SELECT are told apart where they are groups; None where that is not known."""
+    named = None if columns is None else tuple(column.name or "" for column in columns)
+    if kind.distinct:
+        return distinct_groups(select, named, sources)
+    if kind.aggregated:
+        return groups_of(select, mark, named, sources, read, walk)
+    if kind.joined:
+        return None
+    return groups_through(select, named, sources, walk)
 
 
 def _check_stars(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> None:
@@ -211,38 +264,51 @@ def _joined(sources: Sources, around: exp.Expr, left: Sources, names: Names, wal
     for join in around.args.get("joins") or ():
         refuse_foreign(join, offset_of(join.this), walk)
         right = _tables(join.this, left + sources, names, walk)
-        left_flows = any(source.streams for _, source in sources)
-        right_flows = any(source.streams for _, source in right)
         check_join(join, sources, right, walk)
         check_bounds(join, sources, right, around.args.get("where"), walk)
         refuse_nested(join, sources, right, walk)
-        side, kind = join.side.upper(), join.kind.upper()
-        hidden = kind in ("SEMI", "ANTI")
-        if left_flows and right_flows and (side or hidden):
-            check_times(join, sources + right, walk)
-        lost = (left_flows and not right_flows and side in ("RIGHT", "FULL")) or (
-            right_flows and not left_flows and (side in ("LEFT", "FULL") or hidden)
-        )
-        if lost:
-            walk.findings.add(
-                "outer-join",
-                offset_of(join.this),
-                f"This {' '.join(filter(None, (side, kind, 'JOIN')))} gives rows that no record of the stream made.",
-                "Such a row would come again with every batch.",
-            )
-        keeps_left = side in ("LEFT", "FULL") and not hidden
-        walk.filters |= (left_flows and not keeps_left) or (right_flows and side not in ("RIGHT", "FULL"))
-        if hidden:
-            right = [("", replace(source, columns=(), source=None, added=frozenset())) for _, source in right]
-        elif join.args.get("using") or join.method.upper() == "NATURAL":
-            right = [(name, replace(source, using=_shared(source, join, sources))) for name, source in right]
-        sources = sources + right
+        _check_sides(join, sources, right, walk)
+        sources = sources + _right_side(join, sources, right)
         for pivot in (*(join.args.get("pivots") or ()), *(join.this.args.get("pivots") or ())):
             check_pivot(pivot, sources, walk)  # of the whole join, for Spark
             sources = [(name, replace(source, columns=None, source=None, offered=None)) for name, source in sources]
     for lateral in around.args.get("laterals") or ():
         sources = [*sources, _lateral(lateral, left + sources, names, walk)]
     return sources
+
+
+def _is_hidden(join: exp.Join) -> bool:
+    """Whether the right side of a join gives no columns: it only says which rows of the left one there are."""
+    return join.kind.upper() in ("SEMI", "ANTI")
+
+
+def _check_sides(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
+    """Refuse rows that come of no record, and note whether the join leaves out rows of a stream."""
+    side, kind = join.side.upper(), join.kind.upper()
+    left_flows = any(source.streams for _, source in left)
+    right_flows = any(source.streams for _, source in right)
+    keeps_left = side in ("LEFT", "FULL") and not _is_hidden(join)
+    keeps_right = side in ("RIGHT", "FULL")
+    if left_flows and right_flows:
+        if side or _is_hidden(join):
+            check_times(join, left + right, walk)
+    elif (left_flows and keeps_right) or (right_flows and (side in ("LEFT", "FULL") or _is_hidden(join))):
+        walk.findings.add(
+            "outer-join",
+            offset_of(join.this),
+            f"This {' '.join(filter(None, (side, kind, 'JOIN')))} gives rows that no record of the stream made.",
+            "Such a row would come again with every batch.",
+        )
+    walk.filters |= (left_flows and not keeps_left) or (right_flows and not keeps_right)
+
+
+def _right_side(join: exp.Join, left: Sources, right: Sources) -> Sources:
+    """The sources of a join's right side, as the query around it sees them."""
+    if _is_hidden(join):
+        return [("", replace(source, columns=(), source=None, added=frozenset())) for _, source in right]
+    if join.args.get("using") or join.method.upper() == "NATURAL":
+        return [(name, replace(source, using=_shared(source, join, left))) for name, source in right]
+    return right
 
 
 def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...]:
