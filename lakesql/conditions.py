@@ -1089,6 +1089,11 @@ CONDITIONS: dict[str, Condition] = {
         "Maintenance is to delete files that somebody may still need.",
         "Give a longer time, or leave it out: the defaults are safe.",
     ),
+    "unsupported-spark": Condition(
+        "This Spark or Iceberg has not what lakesql writes to tables by.",
+        "Install the versions that lakesql is made for: pip install 'lakesql[spark]'. A jar of `spark.jars` may be of "
+        "another version too.",
+    ),
     "unstorable-type": Condition(
         "A column has a type that no table of this format version can hold: an interval, a time, a variant, a void.",
         "Cast it, a variant to string. A void is held by tables with `properties={'format-version': '3'}`.",

@@ -13,7 +13,7 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import empty_records
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.errors import RunError
 from lakesql.model.properties import ModelProperties
 from lakesql.names import MADE_VIEW, is_reserved, keeper_of, say_kept

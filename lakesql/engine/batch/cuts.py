@@ -12,7 +12,7 @@ from lakesql.compile.statements import memory_spec
 from lakesql.engine.batch.memory import Forgetting
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.names import MOVED_VIEW
 
 

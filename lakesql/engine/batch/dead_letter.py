@@ -23,7 +23,7 @@ from lakesql.engine.records.change_values import SENT_BY
 from lakesql.engine.records.changes import with_change_detail
 from lakesql.engine.records.parse import with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.ledger.entry import Entry
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing

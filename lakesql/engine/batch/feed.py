@@ -25,7 +25,7 @@ from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
 from lakesql.engine.records.key_changes import with_moves
 from lakesql.engine.sources.binding import StreamBinding, contract_of
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.errors import RunError
 from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION, RAW
 

@@ -17,7 +17,7 @@ from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, with_position
 from lakesql.engine.spark.gateway import java_class
-from lakesql.engine.spark.plan import as_given, replace_view
+from lakesql.engine.spark.internals import as_given, replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.names import EVENT_TIME, LATE, POSITION
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.engine.batch.dead_letter import LETTERS_VIEW, RECORD_COLUMNS, DeadLetters, union_letters
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.model.table_name import TableName
 from lakesql.names import FILE_UNREADABLE
 

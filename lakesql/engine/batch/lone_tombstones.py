@@ -13,7 +13,7 @@ from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, parse_binding, with_position
 from lakesql.engine.sources.raw import read_before
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.names import CHANGES_VIEW, EARLIER_VIEW, RAW
 
 

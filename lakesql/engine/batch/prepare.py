@@ -32,7 +32,7 @@ from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.parsed import deleted_keys
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import BATCH_VIEW, TOMBSTONES_VIEW, UNKNOWN

@@ -12,7 +12,7 @@ from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import BatchRows, checked_rows, find_letters, kept_rows, open_streams
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.names import ROWS_VIEW
 
 

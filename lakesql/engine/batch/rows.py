@@ -16,7 +16,7 @@ from lakesql.engine.batch.feed import Feed, open_feed
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.parsed import good_records
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 

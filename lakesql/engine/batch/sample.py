@@ -19,7 +19,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
 from lakesql.engine.sources.parsed import Parsing, good_records, read_records
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000

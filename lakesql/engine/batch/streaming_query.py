@@ -27,7 +27,7 @@ from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
-from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
 from lakesql.events import PartitionLag

@@ -28,7 +28,7 @@ from lakesql.engine.ledger.snapshots import (
     read_snapshot,
 )
 from lakesql.engine.spark.gateway import java_class
-from lakesql.engine.spark.plan import write_to
+from lakesql.engine.spark.internals import write_to
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.ledger.carried import carry

@@ -27,7 +27,7 @@ from lakesql.engine.sources.column_names import in_columns
 from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.file_order import place_in_files
 from lakesql.engine.sources.raw import read_raw
-from lakesql.engine.spark.plan import Repeated
+from lakesql.engine.spark.internals import Repeated
 from lakesql.names import (
     CHANGE,
     CORRUPT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
@@ -78,6 +78,16 @@ class _KnownConf(SparkConf):
 def forget() -> None:
     """Let pyspark forget a Java that was ended."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+
+
+def array_of(name: str, values: Sequence[Any]) -> Any:
+    """A Java array of this class."""
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    array = gateway.new_array(java_class(name), len(values))
+    for index, value in enumerate(values):
+        array[index] = value
+    return array
 
 
 def java_class(name: str, jvm: Any = None) -> Any:

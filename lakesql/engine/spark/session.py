@@ -159,10 +159,17 @@ def open_session(
         meanwhile()
         session = opening.wait()
         _check_names(say)
+        _choose_way(session, say)
         return session
     except BaseException:
         opening.drop()
         raise
+
+
+def _choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
+    from lakesql.engine.spark.internals import choose_way
+
+    choose_way(session, say)
 
 
 def _check_names(say: Callable[[str], None]) -> None:

@@ -3,6 +3,7 @@ table a statement writes to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from unittest.mock import Mock
 
@@ -15,8 +16,9 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger.commit import begin_commit
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.sources import parsed
-from lakesql.engine.spark import plan
-from lakesql.engine.spark.plan import Repeated, replace_view
+from lakesql.engine.spark import internals
+from lakesql.engine.spark.internals import SETTING, Member, Repeated, as_given, choose_way, replace_view
+from lakesql.errors import ProfileError
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project
 
@@ -70,7 +72,7 @@ def test_a_plan_that_brings_rows_together_is_made_anew(spark: SparkSession) -> N
 
 def test_a_plan_is_of_one_day(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Mock()
-    monkeypatch.setattr(plan, "datetime", clock)
+    monkeypatch.setattr(internals, "datetime", clock)
     make = Doubled()
     repeated = Repeated(make)
     for day in (1, 1, 2):
@@ -88,8 +90,8 @@ def test_a_statement_writes_to_the_table_that_it_is_given(project: Project) -> N
     session = project.lake.session
     begun = begin_commit(load_table(session, name)).target
     twice = f"(SELECT id, `a b` FROM {name} UNION ALL SELECT 5, 'y')"
-    plan.write_to(session, f"INSERT INTO {name} BY NAME SELECT * FROM {twice}", begun)
-    plan.write_to(
+    internals.write_to(session, f"INSERT INTO {name} BY NAME SELECT * FROM {twice}", begun)
+    internals.write_to(
         session,
         f"MERGE INTO {name} AS target USING {twice} AS s ON target.id = s.id WHEN MATCHED THEN DELETE "
         "WHEN NOT MATCHED THEN INSERT *",
@@ -172,3 +174,86 @@ def test_a_checkpoint_is_written_as_local_tables_are_where_no_files_are_read(
     bare = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
     assert used == {"of_files": None, "of_a_table": bare, "counted": bare}
     assert project.rows("of_a_table", "id") == [{"id": 1}, {"id": 1}]
+
+
+@pytest.fixture
+def any_way(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session whose way is chosen anew by the test, and as for all others afterwards."""
+    session = spark.newSession()
+    yield session
+    session.conf.unset(SETTING)
+    choose_way(session, pytest.fail)
+
+
+def test_this_spark_has_all_that_is_needed(any_way: SparkSession) -> None:
+    choose_way(any_way, pytest.fail)
+
+
+TEXT = "java.lang.String"
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [Member(TEXT, "none"), Member(TEXT, "length", (TEXT,)), Member("no.Class", "f"), Member(TEXT, arguments=9)],
+)
+def test_a_spark_without_what_saves_time_takes_longer(
+    any_way: SparkSession, monkeypatch: pytest.MonkeyPatch, missing: Member
+) -> None:
+    monkeypatch.setattr(internals, "_FASTER", (missing,))
+    said: list[str] = []
+    choose_way(any_way, said.append)
+    make = Doubled()
+    repeated = Repeated(make)
+    for frame in (any_way.range(4), any_way.range(10, 12)):
+        assert rows(repeated.over(frame)) == rows(Doubled()(frame))
+        replace_view(frame, "some view")
+        assert rows(any_way.table("`some view`")) == rows(as_given(frame)) == rows(frame)
+    assert make.times == 2
+    assert str(missing) in said[0]
+
+
+def test_a_spark_without_what_writing_needs_is_refused(any_way: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(internals, "_NEEDED", (Member(TEXT, arguments=9),))
+    with pytest.raises(ProfileError) as raised:
+        choose_way(any_way, pytest.fail)
+    assert [problem.condition for problem in raised.value.problems] == ["unsupported-spark"]
+
+
+def test_another_word_is_refused(any_way: SparkSession) -> None:
+    any_way.conf.set(SETTING, "sometimes")
+    with pytest.raises(ProfileError) as raised:
+        choose_way(any_way, pytest.fail)
+    assert [problem.condition for problem in raised.value.problems] == ["wrong-value"]
+
+
+@pytest.mark.long
+def test_by_the_public_way_tables_have_the_same_rows(project: Project, any_way: SparkSession) -> None:
+    """A model of each mode, and one with a watermark, over a stream each; three batches each."""
+    columns = {"id": {"type": "bigint", "required": True}, "at": "timestamp", "n": "int"}
+    project.stream("plain", columns, key=["id"])
+    project.stream("timed", columns, watermark={"column": "at", "delay": "1 minute"})
+    project.stream("feed", columns, key=["id"], envelope="debezium")
+    for way in ("always", "never"):
+        project.model(f"append_{way}", "SELECT id, at, n FROM {plain}", mode="append")
+        project.model(f"upsert_{way}", "SELECT id, at, n FROM {plain}", mode="upsert", keys=["id"], sequence_by="at")
+        project.model(f"scd2_{way}", "SELECT id, at, n FROM {plain}", mode="scd2", keys=["id"], sequence_by="at")
+        project.model(f"cdc_{way}", "SELECT id, at, n FROM {feed}", mode="cdc", keys=["id"])
+        window = "window(at, '5 minutes')"
+        counts = f"SELECT {window}.start AS since, count(*) AS events FROM {{timed}} GROUP BY {window}"
+        project.model(f"counts_{way}", counts, mode="append")
+    models = ("append", "upsert", "scd2", "cdc", "counts")
+    for batch in range(3):
+        events = [
+            {"id": number % 7, "at": f"2026-01-01T{batch:02}:{number:02}:00Z", "n": number * batch}
+            for number in range(0, 50, 5)
+        ]
+        project.record("plain", [*events, {"id": None}])
+        project.record("timed", events)
+        project.record("feed", [{"op": "c", "before": None, "after": event} for event in events])
+        for way in ("always", "never"):
+            any_way.conf.set(SETTING, way)
+            choose_way(any_way, pytest.fail)
+            project.run(*(f"{model}_{way}" for model in models)).check()
+    for model in models:
+        assert project.rows(f"{model}_always") == project.rows(f"{model}_never") != []
+        assert project.reasons(f"{model}_always") == project.reasons(f"{model}_never")

@@ -1,16 +1,120 @@
-"""Plans of Spark: some are made once, and run over one frame after another; views get one after another; and a
-statement writes to a table that the catalog does not have."""
+"""What lakesql asks of Spark and Iceberg past their public interfaces, and the public way beside each.
+
+Plans are made once and run over one frame after another; views get one plan after another: each saves a batch the time
+in which Spark would analyse, optimize and describe the same again. By the public way the rows are the same, and batches
+take longer. `write_to` alone has none: no public interface lets a statement write to a table that no catalog has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import identifier
-from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.gateway import array_of, java_class
+from lakesql.errors import ProfileError
+
+SETTING = "spark.lakesql.internals"
+"""The setting of the target's `spark.conf` that chooses: `auto` takes what this Spark is found to have, `always` and
+`never` do not look."""
+
+WAYS = ("auto", "always", "never")
+
+_MAP_PARTITIONS = "org.apache.spark.rdd.MapPartitionsRDD"
+_LOGICAL_RDD = "org.apache.spark.sql.execution.LogicalRDD"
+_SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
+_RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Whether this process goes past the public interfaces of its Java."""
+
+    is_direct: bool = True
+
+
+_choice = _Choice()
+
+
+def choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
+    """Choose for this process, by the setting and by what this Spark has. `say` hears where it is the slower way.
+
+    Raises ProfileError: `wrong-value` for another word, `unsupported-spark` where no table could be written to.
+    """
+    way = str(session.conf.get(SETTING, "auto"))
+    if way not in WAYS:
+        what = f"{SETTING} is '{way}'."
+        raise ProfileError.of("wrong-value", what, fix=f"Write one of {', '.join(WAYS)}, or leave it out.")
+    if way == "always":
+        _choice.is_direct = True
+        return
+    if missing := _find_missing(_NEEDED):
+        raise ProfileError.of(
+            "unsupported-spark",
+            f"This Spark or Iceberg has no {missing} as lakesql knows it: no statement could write to a staged table.",
+            why=f"Its version is {session.version}.",
+        )
+    missing = _find_missing(_FASTER) if way == "auto" else ""
+    _choice.is_direct = way == "auto" and not missing
+    if missing:
+        say(f"Spark {session.version} has no {missing} as lakesql knows it: batches are planned anew, and take longer")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a Java class: a field or a method by its name, or a constructor by how many arguments it takes.
+
+    `takes` are the classes of a method's arguments.
+    """
+
+    owner: str
+    name: str = ""
+    takes: tuple[str, ...] | None = None
+    arguments: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.owner}.{self.name}" if self.name else f"{self.owner} of {self.arguments} arguments"
+
+    def is_there(self) -> bool:
+        """Whether the class has it."""
+        find = java_class("java.lang.Class").forName
+        try:
+            found = find(self.owner)
+            if not self.name:
+                return any(each.getParameterCount() == self.arguments for each in found.getConstructors())
+            if self.takes is None:
+                found.getDeclaredField(self.name)
+            else:
+                found.getMethod(self.name, array_of("java.lang.Class", [find(each) for each in self.takes]))
+        except Py4JJavaError:
+            return False
+        return True
+
+
+_FASTER = (
+    Member(_MAP_PARTITIONS, "f"),
+    Member(_MAP_PARTITIONS, arguments=7),
+    Member(_LOGICAL_RDD, arguments=9),
+    Member("org.apache.spark.sql.catalyst.catalog.SessionCatalog", "getRawTempView", ("java.lang.String",)),
+)
+"""What the faster ways need."""
+
+_NEEDED = (
+    Member(_SPARK_TABLE, arguments=1),
+    Member(_RELATION, "create", ("org.apache.spark.sql.connector.catalog.Table", "scala.Option", "scala.Option")),
+)
+"""What `write_to` needs."""
+
+
+def _find_missing(members: Iterable[Member]) -> str:
+    """The first of the members that is not there, in words; '' where all are."""
+    missing = next((each for each in members if not each.is_there()), None)
+    return "" if missing is None else str(missing)
 
 
 class Repeated:
@@ -31,6 +135,8 @@ class Repeated:
 
     def over(self, frame: DataFrame) -> DataFrame:
         """What `make` makes of the frame. Spark does not know how it was made, so that nothing is moved into it."""
+        if not _choice.is_direct:
+            return self._make(frame)
         execution = frame._jdf.queryExecution()
         rows, asked = execution.toRdd(), (str(frame._jdf.schema().json()), datetime.now(UTC).date())
         if asked != self._planned_for:
@@ -45,9 +151,6 @@ class Repeated:
             for function in self._functions:  # as `RDD.mapPartitionsWithIndex` does, once it is ready for tasks
                 rows = java_class(_MAP_PARTITIONS)(rows, function, False, False, False, self._tag, self._tag)
         return frame_of(rows, self._output, frame)
-
-
-_MAP_PARTITIONS = "org.apache.spark.rdd.MapPartitionsRDD"
 
 
 def _functions_between(below: Any, rows: Any) -> list[Any]:
@@ -65,6 +168,8 @@ def _functions_between(below: Any, rows: Any) -> list[Any]:
 
 def as_given(frame: DataFrame) -> DataFrame:
     """The same rows, of which Spark does not know how they were made: no statement that reads them plans that anew."""
+    if not _choice.is_direct:
+        return frame
     execution = frame._jdf.queryExecution()
     return frame_of(execution.toRdd(), execution.analyzed().output(), frame)
 
@@ -79,9 +184,7 @@ def frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
     session, none = like.sparkSession._jsparkSession, option.empty()
     size = option.apply(like._jdf.queryExecution().optimizedPlan().stats())
     unordered = java_class("org.apache.spark.api.python.PythonUtils").toSeq([])
-    plan = java_class("org.apache.spark.sql.execution.LogicalRDD")(
-        output, rows, partitioning, unordered, False, none, session, size, none
-    )
+    plan = java_class(_LOGICAL_RDD)(output, rows, partitioning, unordered, False, none, session, size, none)
     return _frame(plan, like)
 
 
@@ -91,6 +194,9 @@ def replace_view(frame: DataFrame, name: str) -> None:
     That is a statement, which Spark plans and describes, with the frame. A view that is there with the same columns
     gets another plan without one.
     """
+    if not _choice.is_direct:
+        frame.createOrReplaceTempView(identifier(name))
+        return
     catalog, plan = frame._jdf.sparkSession().sessionState().catalog(), _analyzed(frame)
     found = catalog.getRawTempView(name)
     if found.isDefined() and (said := (former := found.get()).tableMeta()).schema().equals(plan.schema()):
@@ -126,8 +232,8 @@ def _relation(state: Any, named: Any, table: Any) -> Any:
     a name, Spark does not ask it for the table."""
     option = java_class("scala.Option")
     catalog = state.catalogManager().catalog(named.multipartIdentifier().head())
-    made = java_class("org.apache.iceberg.spark.source.SparkTable")(table)
-    relations = java_class("org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation")
+    made = java_class(_SPARK_TABLE)(table)
+    relations = java_class(_RELATION)
     return relations.create(made, option.apply(catalog), option.empty())
 
 
