@@ -221,6 +221,11 @@ have cut."""
 MEMORY_SUFFIXES: Mapping[Memory, str] = {"tombstones": "__tombstones", "moves": "__moves"}
 """The memories of `t` are `t__tombstones` and `t__moves`, in the same namespace."""
 
+STORED = "_lakesql_stored"
+REMEMBERED = "_lakesql_remembered"
+"""What statements call the table, and the memory of it, where a sub-query names it from within: any other alias may be
+the name of a column of what the sub-query reads, and Spark takes that first."""
+
 DELETED_AT = "_lakesql_deleted_at"
 """When the batch was written that has brought a row of a memory."""
 

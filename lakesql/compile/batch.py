@@ -54,7 +54,9 @@ from lakesql.names import (
     NEWEST_VIEW,
     ONLY_MARKS,
     RAW,
+    REMEMBERED,
     ROWS_VIEW,
+    STORED,
     TOMBSTONED_VIEW,
     UNKNOWN,
     Memory,
@@ -468,7 +470,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 KeepRows(
                     "each batch: all changes of its keys",
                     HISTORY_VIEW,
-                    Bounded(history.changes(select.writing.is_mirror), ("stored", "remembered")),
+                    Bounded(history.changes(select.writing.is_mirror), (STORED, REMEMBERED)),
                 ),
                 Remember(
                     "each batch: changes that make no version are remembered",
@@ -564,7 +566,7 @@ def _take_tombstones(select: Select, config: Upsert, columns: tuple[str, ...]) -
     return TakeTombstones(
         f"{when}: its rows and these{', in the sequence of what they delete' if sequenced else ''}",
         TOMBSTONED_VIEW,
-        Bounded(rows, ("stored", "deleted") if sequenced else ()),
+        Bounded(rows, (STORED, REMEMBERED) if sequenced else ()),
         MakeView(f"{when}: the newest row of each key", BATCH_VIEW, newest),
         config.keys,
     )

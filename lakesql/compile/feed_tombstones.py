@@ -16,6 +16,7 @@ from lakesql.names import CHANGE, CHANGES_VIEW, EARLIER_VIEW, POSITION, RAW
 
 _FORMER = "_lakesql_former"
 _IS_EARLIER = "_lakesql_is_earlier"
+_PLACE = "_lakesql_place"
 
 _FIRST = """\
 SELECT {position}.source AS topic, {position}.partition AS partition, {position}.offset AS offset
@@ -45,9 +46,9 @@ WHERE NOT {is_earlier} AND ({raw}.value IS NOT NULL OR NOT {former} <=> 'd')"""
 _CLOSING = """\
 {changes}
 LEFT JOIN (
-  SELECT {stored_keys}, max(place) AS place
+  SELECT {stored_keys}, max({known_place}) AS {known_place}
   FROM (
-    SELECT {stored_keys}, {place} AS place FROM {table} AS stored
+    SELECT {stored_keys}, {place} AS {known_place} FROM {table} AS stored
     WHERE """
 
 _OF_DELETED = """
@@ -92,7 +93,7 @@ def closing_tombstones(
     `keys` are the columns of the feed's key, by the model's names for them, `place` is the table's column of places,
     and `fields` are those of `_change`, in their order.
     """
-    known = f"greatest(coalesce({_FORMER}, array()), coalesce(known.place, array()))"
+    known = f"greatest(coalesce({_FORMER}, array()), coalesce(known.{_PLACE}, array()))"
     own = f"changes.{CHANGE}.position"
     placed = f"if(changes.{RAW}.value IS NULL, concat({known}, array(0L)), {own})"
     passed_over = f"{RAW}.value IS NULL OR {is_read(f'{CHANGE}.position')}"
@@ -100,6 +101,7 @@ def closing_tombstones(
         "changes": placed_anew(placed, _FORMER, passed_over, [*keys.values()], fields),
         "raw": RAW,
         "stored_keys": identifiers([*keys]),
+        "known_place": _PLACE,
         "place": place_before(identifier(place)),
         "table": table_name(table),
         "tombstones": table_name(table.tombstones),

@@ -20,6 +20,8 @@ from lakesql.names import (
     NEXT,
     ORIGIN,
     RANK,
+    REMEMBERED,
+    STORED,
     UNTIL,
     VERSION,
 )
@@ -52,15 +54,15 @@ SELECT * FROM (
             FROM {batch}
             UNION ALL
             SELECT {columns}, false, 1, NULL, {valid_to}
-            FROM {table} AS stored
-            WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {stored_match})
+            FROM {table} AS {stored}
+            WHERE EXISTS (SELECT 1 FROM {batch} WHERE {stored_match})
               AND """
 
 _REMEMBERED = """
             UNION ALL
             SELECT {columns}, {delete}, 2, {deleted_at}, NULL
-            FROM {tombstones} AS remembered
-            WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {remembered_match})
+            FROM {tombstones} AS {remembered}
+            WHERE EXISTS (SELECT 1 FROM {batch} WHERE {remembered_match})
               AND """
 
 _IN_ORDER = """{close}
@@ -170,8 +172,8 @@ class History:
             "valid_to": identifier(self.config.valid_to),
             "ended_columns": ",\n        ".join(map(self._at_end, self.columns)),
             "tracked": identifiers(tracked) or "true",
-            "stored_match": self._match("stored", keys),
-            "remembered_match": self._match("remembered", keys),
+            "stored_match": self._match(STORED, keys, BATCH_VIEW),
+            "remembered_match": self._match(REMEMBERED, keys, BATCH_VIEW),
             "batch_delete": DELETE if deletes else "false",
             "delete": DELETE,
             "deleted_at": DELETED_AT,
@@ -181,6 +183,8 @@ class History:
             "next": NEXT,
             "origin": ORIGIN,
             "rank": RANK,
+            "remembered": REMEMBERED,
+            "stored": STORED,
             "until": UNTIL,
             "version": VERSION,
         }
@@ -237,7 +241,7 @@ class History:
             config.valid_to: until,
             config.is_current: f"{until} IS NULL",
         }
-        match = self._match("target", (*config.keys, *self.sequence), "\n  ")
+        match = self._match("target", (*config.keys, *self.sequence), "source", "\n  ")
         clauses = _CLAUSES.format(
             version=VERSION,
             origin=ORIGIN,
@@ -249,5 +253,5 @@ class History:
         )
         return _MERGE.format(table=table_name(self.table), history=HISTORY_VIEW, match=match), clauses
 
-    def _match(self, alias: str, columns: tuple[str, ...], indent: str = " ") -> str:
-        return f"{indent}AND ".join(f"{column_of(alias, name)} = {column_of('source', name)}" for name in columns)
+    def _match(self, alias: str, columns: tuple[str, ...], other: str, indent: str = " ") -> str:
+        return f"{indent}AND ".join(f"{column_of(alias, name)} = {column_of(other, name)}" for name in columns)

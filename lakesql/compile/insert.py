@@ -31,7 +31,7 @@ WHERE {not_null}"""
 _INSERT_FIRST = """\
 INSERT INTO {table} BY NAME
 SELECT {columns}
-FROM {batch} AS source
+FROM {batch}
 WHERE NOT EXISTS (
   SELECT 1
   FROM {table} AS target
@@ -53,7 +53,7 @@ FROM (
       )
     )
   )
-  FROM {batch} AS source
+  FROM {batch}
   WHERE NOT EXISTS (
     SELECT 1
     FROM {table} AS target
@@ -82,8 +82,8 @@ def insert_first_parts(table: TableName, config: Append, columns: tuple[str, ...
 
     `columns` land; None where only Spark's analyzer knows them.
     """
-    matches = [f"{column_of('target', key)} = {column_of('source', key)}" for key in config.keys]
-    matches += [_is_near(config, "target", "source")] if config.within else []
+    matches = [f"{column_of('target', key)} = {column_of(BATCH_VIEW, key)}" for key in config.keys]
+    matches += [_is_near(config, "target", BATCH_VIEW)] if config.within else []
     words = {
         "table": table_name(table),
         "columns": _landing(columns),

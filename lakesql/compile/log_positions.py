@@ -19,6 +19,9 @@ READ_BY_SNAPSHOT = -1
 LATE_READ = -2
 """What it begins with where the row comes as a dead letter, by itself: it is older than all that is there."""
 
+_IT, _AT = "_lakesql_it", "_lakesql_at"
+"""A number of a place, and where it stands there. Such a name hides a column of the same name."""
+
 READS = "_lakesql_reads"
 """The column of what snapshots have read of a row."""
 
@@ -125,7 +128,7 @@ def is_unplaced(place: str) -> str:
 
 def own_place(place: str) -> str:
     """The place in the log: the snapshot's, of a row that one has read; empty where it has none."""
-    return f"filter({place}, (n, i) -> i >= array_position({place}, {READ_BY_SNAPSHOT}L))"
+    return f"filter({place}, ({_IT}, {_AT}) -> {_AT} >= array_position({place}, {READ_BY_SNAPSHOT}L))"
 
 
 def place_before(place: str) -> str:
@@ -136,13 +139,15 @@ def place_before(place: str) -> str:
 
 def behind(place: str, before: str) -> str:
     """The place of a row that a snapshot has read, behind a change that it comes after."""
-    of_snapshot = f"filter({place}, (n, i) -> i + 1 >= array_position({place}, {READ_BY_SNAPSHOT}L))"
+    of_snapshot = (
+        f"filter({place}, (_lakesql_n, _lakesql_i) -> _lakesql_i + 1 >= array_position({place}, {READ_BY_SNAPSHOT}L))"
+    )
     return f"concat(greatest({before}, {place_before(place)}), {of_snapshot})"
 
 
-def is_not_older(column: str, stored: str) -> str:
-    """Whether a row of the batch is not older than one that is there."""
-    arrived, known = column_of("source", column), column_of(stored, column)
+def is_not_older(column: str, stored: str, batch: str) -> str:
+    """Whether a row of the batch is not older than one that is there; both by the aliases of what has them."""
+    arrived, known = column_of(batch, column), column_of(stored, column)
     return f"""\
 ({known} IS NULL OR {arrived} >= {known}
     OR {is_read(arrived)} AND ({is_unplaced(arrived)} OR {own_place(arrived)} >= {own_place(known)}))"""

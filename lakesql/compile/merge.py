@@ -23,8 +23,10 @@ from lakesql.names import (
     OUTDATED,
     POSITION,
     RANK,
+    REMEMBERED,
     ROWS_VIEW,
     SEQUENCE,
+    STORED,
     TOMBSTONED_VIEW,
     TOMBSTONES_VIEW,
 )
@@ -75,7 +77,7 @@ FROM (
 _STORED = """
     SELECT {of_table}, NULL, false
     FROM {table} AS {alias}
-    WHERE EXISTS (SELECT 1 FROM {tombstones} AS source WHERE {match})
+    WHERE EXISTS (SELECT 1 FROM {tombstones} WHERE {match})
       AND """
 
 _OF_BATCH = """
@@ -100,7 +102,7 @@ ON {match}
 _NOT_OUTDATED = """\
 (
   SELECT *
-  FROM {batch} AS source
+  FROM {batch}
   WHERE NOT EXISTS (
     SELECT 1
     FROM {tombstones} AS deleted
@@ -215,11 +217,13 @@ def tombstoned_rows(table: TableName, config: Upsert, outputs: tuple[str, ...]) 
         return (tombstoned,)
 
     def stored(name: TableName, alias: str) -> str:
-        return _STORED.format(**words, table=table_name(name), alias=alias, match=_match(alias, config, " "))
+        return _STORED.format(
+            **words, table=table_name(name), alias=alias, match=_match(alias, config, TOMBSTONES_VIEW, " ")
+        )
 
     return (
-        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4)) + stored(table, "stored"),
-        "\n    UNION ALL" + stored(table.tombstones, "deleted"),
+        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4)) + stored(table, STORED),
+        "\n    UNION ALL" + stored(table.tombstones, REMEMBERED),
         _OF_BATCH.format(**words),
     )
 
@@ -297,7 +301,7 @@ def merge_parts(
     shuffle the batch again for it.
     """
     first, *rest = _source_parts(table, config, remembers, marks, is_placed)
-    on = _ON.format(match=_match("target", config, "\n  "))
+    on = _ON.format(match=_match("target", config, "source", "\n  "))
     clauses = "\n" + "\n".join(_clauses(config, columns, marks, is_placed))
     *before, last = (_MERGE.format(table=table_name(table), source=first), *rest)
     return *before, last + on, clauses
@@ -331,21 +335,21 @@ def _source_parts(table: TableName, config: Upsert, remembers: bool, marks: bool
     """The rows of the batch that no tombstone outdates, cut where the bounds of their keys come."""
     if not remembers:
         return (BATCH_VIEW,)
-    sequence, deleted_sequence = _sequence_of("source", config), _sequence_of("deleted", config)
+    sequence, deleted_sequence = _sequence_of(BATCH_VIEW, config), _sequence_of("deleted", config)
     is_outdated = f"{deleted_sequence} > {sequence}"
     if is_placed:
-        is_outdated = f"NOT {_indented(is_not_older(config.sequence_by[0], 'deleted'), 2)}"
+        is_outdated = f"NOT {_indented(is_not_older(config.sequence_by[0], 'deleted', BATCH_VIEW), 2)}"
     of_tombstones = {
         "batch": BATCH_VIEW,
         "tombstones": table_name(table.tombstones),
-        "match": _match("deleted", config, "\n      "),
+        "match": _match("deleted", config, BATCH_VIEW, "\n      "),
         "deleted_sequence": deleted_sequence,
         "sequence": own_place(sequence) if is_placed else sequence,
         "is_placed": f"NOT {is_unplaced(sequence)} AND " if is_placed else "",
         "is_outdated": is_outdated,
         "no_key": f"{column_of('deleted', config.keys[0])} IS NULL",
         "open": "(" if marks else "",
-        "or_marked": f" OR {column_of('source', MARKED_AT)} IS NOT NULL)" if marks else "",
+        "or_marked": f" OR {column_of(BATCH_VIEW, MARKED_AT)} IS NOT NULL)" if marks else "",
     }
     emptied = _NOT_EMPTIED.format(**of_tombstones) if is_placed else ""
     return _NOT_OUTDATED.format(**of_tombstones), f"\n  ){emptied}\n)"
@@ -367,8 +371,8 @@ def remember_statement(table: TableName, config: Upsert, truncates: str = "", co
     )
 
 
-def _match(alias: str, config: Upsert, indent: str) -> str:
-    return f"{indent}AND ".join(f"{column_of(alias, key)} = {column_of('source', key)}" for key in config.keys)
+def _match(alias: str, config: Upsert, other: str, indent: str) -> str:
+    return f"{indent}AND ".join(f"{column_of(alias, key)} = {column_of(other, key)}" for key in config.keys)
 
 
 def _sequence_of(alias: str, config: Upsert) -> str:
@@ -381,7 +385,7 @@ def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
 
 
 def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool, is_placed: bool) -> list[str]:
-    newer = f" AND {is_not_older(config.sequence_by[0], 'target')}" if is_placed else _newer(config)
+    newer = f" AND {is_not_older(config.sequence_by[0], 'target', 'source')}" if is_placed else _newer(config)
     deleted = column_of("source", DELETE)
     clauses = []
     if config.delete_when:

@@ -142,7 +142,7 @@ _OR_UNKNOWN = """,
 
 _CHANGED = """\
 SELECT *
-FROM {newest} AS changed
+FROM {newest}
 WHERE {change}.op <> 't'"""
 
 _BEFORE_A_TRUNCATE = """\
@@ -156,14 +156,14 @@ EXISTS (
 _MARKED = """\
 SELECT * EXCEPT ({change}), {change},
   CASE WHEN {change}.op = 'd' THEN coalesce({change}.ts, current_timestamp()) END AS {mark}
-FROM {newest} AS changed
+FROM {newest}
 WHERE {change}.op <> 't'"""
 
 _MARKED_BY_TRUNCATE = """
 UNION ALL
 SELECT * EXCEPT ({change}), ({last}),
   coalesce(CASE WHEN {change}.op = 'd' THEN {change}.ts END, ({last}).ts, current_timestamp())
-FROM {newest} AS changed
+FROM {newest}
 WHERE {change}.op <> 't'{newest_only}
   AND """
 
@@ -172,18 +172,18 @@ SELECT max_by({change}, struct({change}.position, {position})) FROM {newest} WHE
 
 _LATER_BY_ARRIVAL = """\
 CASE
-        WHEN emptied.{position}.source = changed.{position}.source
-          AND emptied.{position}.partition = changed.{position}.partition
-        THEN emptied.{position}.offset > changed.{position}.offset
+        WHEN emptied.{position}.source = {newest}.{position}.source
+          AND emptied.{position}.partition = {newest}.{position}.partition
+        THEN emptied.{position}.offset > {newest}.{position}.offset
         ELSE {is_emptied}
       END"""
 
 _LATER_BY_POSITION = """\
 CASE
         WHEN {is_unplaced}
-          AND emptied.{position}.source = changed.{position}.source
-          AND emptied.{position}.partition = changed.{position}.partition
-        THEN emptied.{position}.offset > changed.{position}.offset
+          AND emptied.{position}.source = {newest}.{position}.source
+          AND emptied.{position}.partition = {newest}.{position}.partition
+        THEN emptied.{position}.offset > {newest}.{position}.offset
         ELSE {is_emptied}
       END"""
 
@@ -375,7 +375,7 @@ def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, mar
     text = (_MARKED if marks else _CHANGED) + newest_only + (f"\n  AND NOT {before}" if has_truncate else "")
     if marks and has_truncate:
         text += _MARKED_BY_TRUNCATE.replace("{last}", _LAST_TRUNCATE).replace("{newest_only}", newest_only) + before
-    place = f"changed.{CHANGE}.position"
+    place = f"{NEWEST_VIEW}.{CHANGE}.position"
     return text.format(
         change=CHANGE,
         newest=NEWEST_VIEW,
