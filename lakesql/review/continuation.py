@@ -34,8 +34,8 @@ from lakesql.review.version import Version
 from lakesql.select.differences import first_change
 from lakesql.stream.stream import Stream
 
-REBUILD = frozenset({"mode-changed", "keys-changed"})
-"""Refusals after which the table is filled again, and the checkpoint with it. All others are of the checkpoint."""
+_REBUILD = frozenset({"mode-changed", "keys-changed"})
+"""Refusals after which the table is filled again, and the checkpoint with it."""
 
 _COSTS: Mapping[str, str] = {
     "mode-changed": "It reads the streams again from their start; what they do not hold any more is lost to the table.",
@@ -48,6 +48,15 @@ _COSTS: Mapping[str, str] = {
     "table-recreated": "The former table stays as it is, and is kept fresh no longer.",
 }
 """What it costs to go on after a refusal."""
+
+
+def verdict_of(condition: str, after: Select) -> Verdict:
+    """The verdict of a run's refusal to continue a query, whose model is this now.
+
+    It is `rebuild` where that is the way on. Where a query keeps no state any more, its checkpoint is rewound instead.
+    """
+    is_filled = condition in _REBUILD or (condition == "state-changed" and after.query.stateful)
+    return "rebuild" if is_filled else "breaks"
 
 
 def find_refusals(change: Change) -> Iterator[Reason]:
@@ -185,13 +194,13 @@ def _source(name: str, kind: SourceKind, read: _Read) -> Source:
 
 
 def _refusal(change: Change, problem: Problem) -> Reason:
-    verdict: Verdict = "rebuild" if problem.condition in REBUILD else "breaks"
     renamed = _renamed_streams(change) if problem.condition == "streams-changed" else ()
     if renamed:
         commands = ", ".join(f"`{rename_command(former, name)}`" for former, name in renamed)
         do = f"Take along what the former names have, and it goes on where it stands: {commands}"
     else:
         do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
+    verdict = verdict_of(problem.condition, change.after)
     return Reason(verdict, problem.condition, _what(change, problem), _place(change, problem.condition), do)
 
 

@@ -10,7 +10,7 @@ from lakesql.graph.manifest import reads_model
 from lakesql.review.verdicts import ModelReview, Reason, hardest_first
 from lakesql.review.version import Version
 
-_FILLED = frozenset({"state-changed", "streams-changed", "watermark-changed"})
+_FILLED = frozenset({"streams-changed", "watermark-changed"})
 """Conditions of verdict `breaks` after which the table of a SELECT that keeps state is filled again."""
 
 

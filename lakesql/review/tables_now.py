@@ -17,7 +17,7 @@ from lakesql.progress.decide import check_identity, compare_progress
 from lakesql.progress.position import FoundTopics, count_between
 from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom, newest_batch
 from lakesql.progress.topics import check_topics, next_positions
-from lakesql.review.continuation import REBUILD, is_refusal, sources_of
+from lakesql.review.continuation import is_refusal, sources_of, verdict_of
 from lakesql.review.rebuilds import follow_rebuilds
 from lakesql.review.table_changes import created_spec
 from lakesql.review.verdicts import ModelReview, Reason, Review, hardest_first, models_in_order
@@ -177,10 +177,7 @@ def _progress(
 
 def _refusals(after: Select, error: RunError) -> list[Reason]:
     place = after.model.place
-    return [
-        Reason("rebuild" if it.condition in REBUILD else "breaks", it.condition, it.what, place, it.fix)
-        for it in error.problems
-    ]
+    return [Reason(verdict_of(it.condition, after), it.condition, it.what, place, it.fix) for it in error.problems]
 
 
 def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator[Reason]:

@@ -20,7 +20,7 @@ from lakesql.project.files import read_project
 from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import Change, find_change
 from lakesql.review.compare import find_unchanged
-from lakesql.review.continuation import REBUILD, find_refusals, old_progress
+from lakesql.review.continuation import find_refusals, old_progress
 from lakesql.review.option_changes import JUDGED_ELSEWHERE, OPTION_VERDICTS
 from lakesql.review.table_changes import find_table_changes, former_table, table_specs
 from lakesql.review.verdicts import CAUSES
@@ -70,7 +70,9 @@ def check_progress(change: Change) -> None:
         decision = decide(state)
     except RunError as error:
         assert said[0].condition == error.problems[0].condition
-        assert said[0].verdict == ("rebuild" if said[0].condition in REBUILD else "breaks")
+        is_filled = "lakesql rebuild" in error.problems[0].fix
+        by_filling = is_filled and said[0].condition in ("mode-changed", "keys-changed", "state-changed")
+        assert said[0].verdict == ("rebuild" if by_filling else "breaks")
         assert error.problems[0].fix in said[0].do
     else:
         assert isinstance(decision, Resume) or state.checkpoint is None

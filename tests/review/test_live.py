@@ -250,7 +250,7 @@ def test_what_could_not_be_continued_is_not_said_where_nothing_has_begun(plan: P
     write(ordered(make_table(project)), **BY_ID)
     source = project / "models/sizes.sql"
     source.write_text(source.read_text().replace(" size FROM {{ stream('landing') }}", _GROUPED))
-    assert ("breaks", "state-changed") in reasons(plan())
+    assert ("rebuild", "state-changed") in reasons(plan())
     shutil.rmtree(project / ".lakesql")
     assert "state-changed" not in [condition for _, condition in reasons(plan())]
 
