@@ -28,7 +28,7 @@ from lakesql.select.relation import (
 from lakesql.select.sqltext import projections
 from lakesql.stream.types import known, parse_type, whole
 
-_TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
+TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
 """What keeps a watermark of its first argument."""
 
 
@@ -190,7 +190,7 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:
         case exp.Cast():
             # Spark names the cast of a plain column after it, and of anything else after the whole expression
             return Column(expression.this.name if _is_plain(expression.this, sources) else None, start)
-        case exp.Anonymous() if expression.name.lower() in _TIME_FUNCTIONS and expression.expressions:
+        case exp.Anonymous() if expression.name.lower() in TIME_FUNCTIONS and expression.expressions:
             event_time = _column(expression.expressions[0], start, sources).event_time
             name = expression.name.lower() if expression.name.lower() in ("window", "session_window") else None
             return Column(name, start, event_time=event_time, is_made_up=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from lakesql.select.columns import TIME_FUNCTIONS
+from lakesql.select.derive import WINDOW
 from lakesql.select.relation import Column, Relation, Sources, Walk, offset_of
 from lakesql.stream.types import WHOLE_TYPES, parse_type
 
@@ -69,7 +71,7 @@ def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr 
     pairs = _equal_columns(join, joining, sides)
     timed = [pair for pair in pairs if any(_is_by(column, times) for column in pair)]
     if timed:
-        _check_equal_times(join, timed, times, walk)
+        _check_equal_times(join, timed, times, sides, walk)
         return
     walk.unbounded.update(dict.fromkeys(_unbounded(joining, sides)))
     bounds = [bound for condition in conditions for bound in _bounds(condition, sides)]
@@ -117,6 +119,21 @@ def check_times(join: exp.Join, sources: Sources, walk: Walk) -> None:
         )
 
 
+def refuse_windows(join: exp.Join, walk: Walk) -> None:
+    """Notes a window of time in the condition of a join, which Spark makes of one relation's rows alone."""
+    on = join.args.get("on")
+    for call in on.find_all(exp.Anonymous) if on is not None else ():
+        if call.name.lower() not in TIME_FUNCTIONS:
+            continue
+        walk.findings.add(
+            "window-in-join",
+            offset_of(call, offset_of(join.this)),
+            f"A join's condition calls {call.name.lower()}().",
+            "Spark makes windows of the rows of one relation, and no others.",
+            "Compare the time with the other side's window: `ON … AND b.at >= m.w.start AND b.at < m.w.end`.",
+        )
+
+
 def refuse_nested(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
     """Notes a join of streams of which one side aggregates the rows of an aggregate.
 
@@ -136,7 +153,11 @@ def refuse_nested(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> 
 
 
 def _check_equal_times(
-    join: exp.Join, timed: list[tuple[_Named, _Named]], times: list[_Named | None], walk: Walk
+    join: exp.Join,
+    timed: list[tuple[_Named, _Named]],
+    times: list[_Named | None],
+    sides: tuple[Sources, Sources],
+    walk: Walk,
 ) -> None:
     """Notes a key of the join that is a watermark column on one side only, if none is on both.
 
@@ -146,13 +167,19 @@ def _check_equal_times(
         return
     for one, other in timed:
         time, plain = (one, other) if _is_by(one, times) else (other, one)
+        own = times[plain.side]
+        fix = f"Put the watermark of '{plain.of}' on {plain.name}, or compare them by a range, and join by other keys."
+        if own is not None and _is_window(time, sides):
+            fix = (
+                f"Compare its time with the window: `{own.text} >= {time.text}.start AND {own.text} < {time.text}.end`."
+            )
         walk.findings.add(
             "join-range",
             offset_of(plain.written, offset_of(join.this)),
             f"{time.text} is a watermark column, and {plain.text}, which it is to be equal to, is none.",
             f"Spark would forget rows of both sides by this time alone: a later row whose {plain.name} lies before the "
             "watermark would meet none of them.",
-            f"Put the watermark of '{plain.of}' on {plain.name}, or compare them by a range, and join by other keys.",
+            fix,
         )
 
 
@@ -291,6 +318,12 @@ def _find(
         if column is not None or is_of_table:
             return _Named(side, of, name, written)
     return None
+
+
+def _is_window(named: _Named, sides: tuple[Sources, Sources]) -> bool:
+    """Whether a column is a window of time."""
+    found = (_column_of(source, named.name) for of, source in sides[named.side] if of == named.of)
+    return any(column is not None and column.shape == WINDOW for column in found)
 
 
 def _carries_watermark(named: _Named, sides: tuple[Sources, Sources]) -> bool:

@@ -21,7 +21,7 @@ from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FU
 from lakesql.select.generators import generated_columns
 from lakesql.select.grouped import check_grouped
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
-from lakesql.select.joins import check_bounds, check_times, refuse_nested
+from lakesql.select.joins import check_bounds, check_times, refuse_nested, refuse_windows
 from lakesql.select.pivot import check_pivot, pivoted
 from lakesql.select.refusals import (
     refuse_above_aggregate,
@@ -265,6 +265,7 @@ def _joined(sources: Sources, around: exp.Expr, left: Sources, names: Names, wal
         refuse_foreign(join, offset_of(join.this), walk)
         right = _tables(join.this, left + sources, names, walk)
         check_join(join, sources, right, walk)
+        refuse_windows(join, walk)
         check_bounds(join, sources, right, around.args.get("where"), walk)
         refuse_nested(join, sources, right, walk)
         _check_sides(join, sources, right, walk)

@@ -113,6 +113,30 @@ QUERIES: Mapping[str, Answered | Refused] = {
         """,
         "auction",
     ),
+    "q7 by windows of both sides": Refused(
+        APPEND,
+        """
+        SELECT b.auction, b.price, b.bidder, b.dateTime
+        FROM {bid} AS b
+        JOIN (
+          SELECT max(price) AS most, window(dateTime, '10 seconds') AS w
+          FROM {bid} GROUP BY window(dateTime, '10 seconds')
+        ) AS m ON b.price = m.most AND window(b.dateTime, '10 seconds') = m.w
+        """,
+        ("window-in-join",),
+    ),
+    "q7 by equal windows": Refused(
+        APPEND,
+        """
+        SELECT b.auction, b.price, b.bidder, b.dateTime
+        FROM (SELECT *, window(dateTime, '10 seconds') AS w FROM {bid}) AS b
+        JOIN (
+          SELECT max(price) AS most, window(dateTime, '10 seconds') AS w
+          FROM {bid} GROUP BY window(dateTime, '10 seconds')
+        ) AS m ON b.price = m.most AND b.w = m.w
+        """,
+        ("join-range",),
+    ),
     "q8": Answered(
         APPEND,
         """

@@ -213,3 +213,6 @@ SELECT named_struct('a', a, 'b').a AS x FROM lake.shop.numbers;
 
 -- wrong-argument-count 1:8
 SELECT substring(name, 1, 2, 3) AS x FROM lake.shop.employees;
+
+-- window-in-join 1:87
+SELECT c.at FROM lake.shop.clicks AS c JOIN lake.shop.orders AS o ON o.amount > 0 AND window(c.at, '1 hour').end > c.at;
