@@ -911,6 +911,12 @@ CONDITIONS: dict[str, Condition] = {
         "The SELECT of a data test cannot be run: it is not one for Spark, or Spark cannot be started.",
         "Correct it as the message says; its compiled text is under target/compiled.",
     ),
+    "text-untraceable": Condition(
+        "A stream says `invalid_text: dead_letter`, and a model that keeps state may make text of bytes: a row of it "
+        "is made of many records, of which none could be set aside.",
+        "Read what the stream reads by another stream, without `invalid_text`: U+FFFD stands for such bytes then, and "
+        "is counted.",
+    ),
     "toml-syntax": Condition(
         "pyproject.toml is not TOML.",
         "Correct it where the message points.",
@@ -1113,6 +1119,11 @@ CONDITIONS: dict[str, Condition] = {
         "watermark.",
         "Declare `watermark:` on the stream and group by `window(its_column, …)`, or use mode `upsert`. The table of a "
         "model that is read as a stream has a `watermark:` by the properties of that model.",
+    ),
+    "window-in-join": Condition(
+        "The condition of a join calls `window()`, `session_window()` or `window_time()`, which Spark makes of the "
+        "rows of one relation.",
+        "Compare the time with the other side's window: `ON … AND b.at >= m.w.start AND b.at < m.w.end`.",
     ),
     "window-over-stream": Condition(
         "A window function over a stream would see the rows of one batch only.",

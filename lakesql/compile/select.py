@@ -282,6 +282,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         *_check_storable(select),
         *_check_open(select),
         *_check_expectations(select),
+        *_check_text(select),
         *_check_watermark(select),
     ]
     if problems:
@@ -712,6 +713,23 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
                 "Say `on_fail: stop`, or `on_fail: warn`; or leave such rows out by a WHERE.",
                 check.place,
             )
+
+
+def _check_text(select: Select) -> Iterable[Problem]:
+    """A stream whose text makes dead letters, in a model that makes rows of many records and text of their bytes."""
+    asking = next((stream for stream in select.streams.values() if stream.invalid_text == "dead_letter"), None)
+    if asking is None or not select.query.stateful:
+        return
+    has_bytes = any("binary" in column.type for stream in select.streams.values() for column in stream.columns)
+    if has_bytes or select.query.record_fields & {"key", "headers"}:
+        yield Problem(
+            "text-untraceable",
+            f"Stream '{asking.name}' says `invalid_text: dead_letter`, and model '{select.model.name}' keeps state.",
+            "It may make text of bytes, and a row of it is made of many records: none could be set aside.",
+            f"Declare another stream of what '{asking.name}' reads, without `invalid_text`, and read that: U+FFFD "
+            "stands for such bytes then, and is counted.",
+            select.model.place,
+        )
 
 
 def _wants_valid_text(select: Select) -> bool:

@@ -430,7 +430,13 @@ def _check_reference(stream: Stream, key: str, name: str, place: Place) -> Itera
     kind = next((column.type for column in stream.columns if column.name.lower() == name.lower()), None)
     if kind is None:
         what = f"'{name}' in '{key}' is not a column of stream '{stream.name}'."
-        yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
+        fix = did_you_mean(name, stream.column_names)
+        if key == "watermark" and name.split(".")[0].lower() in map(str.lower, stream.column_names):
+            fix = (
+                f"A watermark is on a column, and not on a field. Let a model of mode 'append' select `{name} AS at`, "
+                "say `watermark: {column: at, …}` in its properties, and read its table as a stream."
+            )
+        yield Problem("unknown-column", what, fix=fix, place=place)
     elif key == "watermark":
         yield from check_event_time(name, kind, place)
 
