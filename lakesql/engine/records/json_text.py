@@ -114,6 +114,11 @@ def holds_text(wanted: T.DataType) -> bool:
     return any(isinstance(part, T.StringType) for part in parts_of(wanted))
 
 
+def holds_float(wanted: T.DataType) -> bool:
+    """Whether values of a type are doubles or floats, or hold some."""
+    return any(isinstance(part, T.DoubleType | T.FloatType) for part in parts_of(wanted))
+
+
 def parts_of(wanted: T.DataType) -> Iterator[T.DataType]:
     """The type of a value, or those of the values within it."""
     match wanted:

@@ -35,6 +35,7 @@ from lakesql.engine.records.json_text import (
     bound,
     has_rewritten,
     holds_any,
+    holds_float,
     holds_text,
     is_rewritten,
     members,
@@ -213,6 +214,7 @@ def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
 _REASON = "_lakesql_reason"
 _ELEMENTS = "_lakesql_elements"
 _TEXTS = "_lakesql_texts"
+_FINITE = "_lakesql_finite"
 _WRITTEN = "_lakesql_written"
 Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
@@ -284,7 +286,8 @@ def _read(contract: Contract) -> dict[str, Column]:
     """The columns that reading adds to a raw record, in their order: `_lakesql_row`, and how it came about.
 
     `_lakesql_texts` is the row as texts, where a value in it may be none; NULL elsewhere. `_lakesql_written` are the
-    members of the record as they stand there, where what Spark makes of one may be another.
+    members of the record as they stand there, where what Spark makes of one may be another. `_lakesql_finite` is the
+    row without words for numbers, where a number in it is infinite: one that still is was too large.
 
     A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
     copies each field of the outermost object once more, as it looks its column up by name, which here are two.
@@ -301,12 +304,21 @@ def _read(contract: Contract) -> dict[str, Column]:
     elements = from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
     row = F.get(F.col(_ELEMENTS)["v"], F.lit(0))
     is_asked = holds_any([*_rewritten(columns, row), *_long_decimals(contract)])
-    return {
+    found = {
         _ELEMENTS: _without_bombs(contract, elements),
         _WRITTEN: F.when(is_asked, members(_text())),
         ROW: _row_as_written(columns, row),
         **texts,
     }
+    if (is_infinite := _has_infinite(contract)) is None:
+        return found
+    without = from_json(F.regexp_replace(_text(), WORD_FOR_NUMBER, "0"), _text_type(contract))
+
+    def finite(read: Column) -> Column:
+        own, taken = (F.struct(*(each[name].alias(name) for name in columns.names)) for each in (F.col(ROW), read))
+        return F.when(read[CORRUPT].isNull(), taken).otherwise(own)
+
+    return {**found, _FINITE: F.when(is_infinite, bound(without, finite))}
 
 
 def _rewritten(columns: T.StructType, row: Column) -> list[Column]:
@@ -343,12 +355,20 @@ def _doubt(contract: Contract) -> Column | None:
     None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`.
     """
     doubts: list[Column | None] = list(_long_decimals(contract))
+    if contract.format == "csv":
+        doubts.append(_has_infinite(contract))
     if _takes_times_alone(contract):
         timed = [column for column in contract.columns if not column.is_counted]
         today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in timed]
         if (is_today := _any(today)) is not None:
             doubts.append(is_today & _text().rlike(TIME_ALONE))
     return _any(doubts)
+
+
+def _has_infinite(contract: Contract) -> Column | None:
+    """Whether a number of a row is infinite; None where no column is of a type that can be."""
+    row = F.col(ROW)
+    return _any(_anywhere(row[column.name], column.type, "", _is_infinite) for column in contract.columns)
 
 
 def _long_decimals(contract: Contract) -> list[Column]:
@@ -408,6 +428,31 @@ def row_reason(contract: Contract) -> Column:
     A line's text is at hand only where it does not fit, so what follows its first value is passed over here.
     """
     return _first_reason((_unread(contract), *_column_faults(contract, has_text=False)))
+
+
+_LINE = "_lakesql_line"
+AGAIN = "_lakesql_again"
+"""What a line of JSON is in which a word stands for a number: a struct of `reason` and of its `row`; else NULL."""
+
+
+def has_words(contract: Contract) -> bool:
+    """Whether a column may have words in the place of numbers: Spark's reader of JSON lines is to leave these."""
+    return contract.format == "json" and any(holds_float(column.type) for column in contract.columns)
+
+
+def with_words(rows: DataFrame, contract: Contract) -> DataFrame:
+    """Rows of Spark's own reader of JSON lines, with `_lakesql_again` where it has left a line for such words.
+
+    The line is read as a record that arrives as a text, which tells a word from a number that is too large.
+    """
+    line = F.col(ROW)[CORRUPT]
+    text = F.when(line.rlike(WORD_FOR_NUMBER), line.cast("binary"))
+    read = {**_read(contract), _REASON: _reason(contract)}
+    stages = ({name: column} for name, column in read.items())
+    found = with_stages(rows.withColumns({_LINE: F.col(ROW), "value": text}), stages, F.col("value").isNotNull())
+    row = F.struct(*(landed(column).alias(column.name) for column in contract.columns))
+    again = F.when(F.col("value").isNotNull(), F.struct(F.col(_REASON).alias("reason"), row.alias("row")))
+    return found.withColumn(AGAIN, again).withColumn(ROW, F.col(_LINE)).drop(_LINE, *(read.keys() - {ROW}))
 
 
 def missing_reason(required: Iterable[str]) -> Column:
@@ -502,6 +547,7 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
         texts = F.col(_TEXTS)
         found = [
             _anywhere(row[column.name], column.type, path, _lossy),
+            _too_large(contract, column, has_text),
             _anywhere(row[column.name], column.type, path, _decimal_test(contract, column, has_text)),
             _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
         ]
@@ -555,15 +601,12 @@ def _anywhere(value: Column, wanted: T.DataType, path: str, test: Test) -> Colum
 def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
     """Whether a value is what is left of one that did not fit: errors that Spark's readers do not report.
 
-    A double or float too large becomes infinite, which no JSON number is. A text of digits becomes a date in a year of
-    as many digits: beyond the years 1 to 9999 it is taken for none. A tinyint from 128 to 255 becomes negative:
-    it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
-    any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or at the epoch
-    (2^63 - 1 and multiples of 2^58).
+    A text of digits becomes a date in a year of as many digits: beyond the years 1 to 9999 it is taken for none. A
+    tinyint from 128 to 255 becomes negative: it is read as an int and compared. A timestamp given as a number of 13
+    digits and more, seconds to Spark, becomes any other time: outside the years 1 to 9999, with a fraction that no
+    number of seconds has, or at the epoch (2^63 - 1 and multiples of 2^58).
     """
     match wanted:
-        case T.DoubleType() | T.FloatType():
-            return F.abs(value) == F.lit(float("inf"))
         case T.ByteType():
             return ~value.between(-128, 127)
         case T.TimestampType():
@@ -577,6 +620,32 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
             return ~F.unix_date(value).between(*COMMON_DAYS)
         case _:
             return None
+
+
+WORD_FOR_NUMBER = r"""(?<=[:\[,\s])(?:"[-+]?(?:NaN|Infinity|INF)"|[-+]?(?:NaN|Infinity|INF))(?=[\s,\]}])"""
+"""The words that stand for a double in JSON that is less than strict. One within a text is taken for one too."""
+
+
+def _too_large(contract: Contract, column: ContractColumn, has_text: bool) -> Column | None:
+    """Whether a number of a column, or one within it, became infinite because it is too large for its type.
+
+    One that a word calls infinite is. Where the text is not at hand, such words were not read (`with_words`).
+    """
+    if has_text and contract.format == "json":
+        return _anywhere(F.col(_FINITE)[column.name], column.type, "", _is_infinite)
+    if has_text and contract.format == "csv":
+        return _anywhere(F.col(_TEXTS)[column.name], column.type, "", _is_infinite_number)
+    return _anywhere(F.col(ROW)[column.name], column.type, "", _is_infinite)
+
+
+def _is_infinite(value: Column, wanted: T.DataType, _path: str) -> Column | None:
+    return F.abs(value) == F.lit(float("inf")) if isinstance(wanted, T.DoubleType | T.FloatType) else None
+
+
+def _is_infinite_number(text: Column, wanted: T.DataType, path: str) -> Column | None:
+    """Whether the text of a number is infinite, and no word that says so."""
+    is_infinite = _is_infinite(text.try_cast(wanted), wanted, path)
+    return None if is_infinite is None else is_infinite & text.rlike("[0-9]")
 
 
 def _holds_comma(text: Column, wanted: T.DataType, _path: str) -> Column | None:

@@ -13,6 +13,8 @@ from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import (
+    AGAIN,
+    has_words,
     landed,
     missing_reason,
     parse_records,
@@ -20,6 +22,7 @@ from lakesql.engine.records.parse import (
     record_struct,
     rejected_struct,
     row_reason,
+    with_words,
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import Brokers
@@ -177,10 +180,14 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
     Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast. The
     raw value of a bad row is the row as JSON, or the text that Spark could not read.
     """
-    row = F.col(ROW)
+    row, again = F.col(ROW), None
     value = F.to_json(row)
     if binding.has_json:
-        value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract_of(binding))
+        contract = contract_of(binding)
+        value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract)
+        if has_words(contract):
+            raw, again = with_words(raw, contract), F.col(AGAIN)
+            reason = F.when(again.isNotNull(), again["reason"]).otherwise(reason)
     else:
         reason = missing_reason(column.field for column in binding.stream.columns if column.required)
         if binding.may_have_nanoseconds:
@@ -197,9 +204,11 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
 
     def landed_as(name: str) -> Column:
         if name in counted:
-            return landed(counted[name])
-        value = column_of(ROW, name)
-        return F.expr(f"{cast}({value} AS {types[name]})" if name in types else value)
+            found = landed(counted[name])
+        else:
+            value = column_of(ROW, name)
+            found = F.expr(f"{cast}({value} AS {types[name]})" if name in types else value)
+        return found if again is None else F.coalesce(again["row"][name], found)
 
     return raw.withColumn("value", value).select(
         *(landed_as(name).alias(name) for name in kind.names if name != CORRUPT),

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from lakesql.compile.quote import identifier, identifiers, table_name, text
 from lakesql.engine.records.finer_times import in_microseconds, with_finer
 from lakesql.engine.records.json_text import split_documents
-from lakesql.engine.records.parse import JSON_OPTIONS, read_type
+from lakesql.engine.records.parse import JSON_OPTIONS, has_words, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import Broker, Brokers, Offsets, consumer_options
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
@@ -177,6 +177,8 @@ def _read_files(session: SparkSession, reader: Reader, binding: StreamBinding, b
             kind = row_type(binding)
             reader = reader.schema(binding.file_type or kind)
             reader = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)
+            if binding.has_json and has_words(contract_of(binding)):
+                reader = reader.option("allowNonNumericNumbers", False)
             rows = _load_files(session, reader, binding, stream.format, glob)
             names = kind.names
             if binding.may_have_nanoseconds:
