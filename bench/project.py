@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import LakesqlError
 from lakesql.events import Event, ModelFinished

@@ -27,12 +27,14 @@ from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS, SELECTOR
-from lakesql.model.config import ALL_MODES, PartitionField, SortField, TableConfig, Trigger
+from lakesql.model.config import PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
 from lakesql.model.expectations import EXPECTATION_KINDS
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
-from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
+from lakesql.modes.all_modes import all_modes
+from lakesql.modes.append import PARTITIONED_APPEND_PROPERTIES
+from lakesql.modes.changing import PARTITIONED_MERGE_PROPERTIES
 from lakesql.observe.jsonl import event_name
 from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
 from lakesql.observe.text import duration, percent, size
@@ -82,7 +84,7 @@ def config_sections() -> str:
     common = fields_of(TableConfig)
     shared = {field.name for field in common}
     parts = [f"### Every mode\n\n{option_table(common)}"]
-    for mode, kind in ALL_MODES.items():
+    for mode, kind in all_modes().items():
         is_table = issubclass(kind, TableConfig)
         own = [field for field in fields_of(kind) if not is_table or field.name not in shared]
         table = option_table(own) if own else "It has no options of its own."
@@ -465,7 +467,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "template": template_names,
     "table-properties": lambda: setting_table(DEFAULT_PROPERTIES),
     "partitioned-append-properties": lambda: setting_table(PARTITIONED_APPEND_PROPERTIES),
-    "partitioned-upsert-properties": lambda: setting_table(PARTITIONED_UPSERT_PROPERTIES),
+    "partitioned-upsert-properties": lambda: setting_table(PARTITIONED_MERGE_PROPERTIES),
     "settings": lambda: option_table(fields_of(Settings)),
     "paths": lambda: option_table(fields_of(Paths)),
     "stream": lambda: option_table(fields_of(_StreamOptions)),

@@ -7,12 +7,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from lakesql.model.config import MODES
+from lakesql.model.config import TableConfig
+from lakesql.model.writing import Writing
+from lakesql.modes.all_modes import MODES
+from lakesql.modes.batches.all_batches import BATCHES
+from lakesql.modes.batches.feed_views import FeedViews
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "lakesql"
@@ -24,10 +29,11 @@ LAYERS = (
     ("engine", "catalog", "observe"),
     ("plan", "unit"),
     ("progress",),
-    ("compile",),
+    ("compile", "modes.batches"),
     ("table",),
     ("ledger",),
     ("graph",),
+    ("modes",),
     ("model",),
     ("template", "select", "stream"),
     ("project", "source"),
@@ -88,18 +94,25 @@ def imports(path: Path, types_too: bool) -> Iterator[str]:
 
 
 def layer_name(module: str) -> str:
+    """The package of a module; of a mode's second half, which needs a SELECT, the one of its own."""
     parts = module.split(".")
+    if parts[1:3] == ["modes", "batches"]:
+        return "modes.batches"
     return parts[1] if len(parts) > 1 else ""
 
 
+def module_of(path: Path) -> str:
+    return ".".join(("lakesql", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
 def test_every_module_has_a_layer() -> None:
-    names = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    names = {layer_name(module_of(path)) for path in MODULES}
     assert names - {"__init__", "__main__"} == set(LAYER_OF)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_go_down(path: Path) -> None:
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    own = layer_name(module_of(path))
     if own in ("__init__", "__main__"):
         return
     for module in imports(path, types_too=True):
@@ -157,38 +170,80 @@ def test_libraries_are_imported_where_they_belong(path: Path) -> None:
         assert allowed is None or place.startswith(allowed), f"{place} imports {module}"
 
 
-MODE_CLASSES = {f"lakesql.model.config.{kind.__name__}" for kind in MODES.values()}
-KNOW_MODES = (
-    *("model/config.py", "model/writing.py"),
-    *("compile/batch.py", "compile/insert.py", "compile/merge.py", "compile/history.py"),
-)
-"""Where a mode is decoded, what it means, and its statements."""
+ASKS_OF_MODES: dict[str, str] = {
+    "compile/select.py": "says what the mode adds to the author's text, and which columns it needs of a feed",
+    "compile/build_select.py": "takes the model's keys for the key of a feed that declares none",
+    "engine/sources/parsed.py": "gives records the position that the SELECT carries through",
+    "engine/batch/feed.py": "reads the time of a truncate where it marks rows",
+    "engine/batch/mixed_tables.py": "advises a SELECT that sees records to tell their tables apart",
+    "run/bind.py": "tells the parser whether a row is found by the key of its record",
+    "unit/run.py": "does in DuckDB what the engine does with positions, and refuses what only Spark has",
+}
+"""Files outside of `modes/` that ask which mode a model has, or something that only one mode or two have; and why."""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_which_mode_a_model_has_is_asked_in_one_place(path: Path) -> None:
-    """Everything else asks `build_writing`, or runs `batch_steps`: so a new mode is a value and its statements."""
-    place = path.relative_to(PACKAGE).as_posix()
-    if place in KNOW_MODES:
-        return
-    assert not MODE_CLASSES & set(imports(path, types_too=True)), f"{place} tests for a mode"
-    compared = [
-        ast.unparse(node)
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Compare) and "mode_of(" in ast.unparse(node)
-    ]
-    assert compared == []
+def mode_answers() -> tuple[set[str], set[str]]:
+    """The names of what modes answer by yes or no, and by one of some words."""
+    kinds = [Writing, *MODES.values(), FeedViews, *(value for value in BATCHES.values() if isinstance(value, type))]
+    flags, words = {"feed"}, {"mode"}
+    for kind in kinds:
+        hints = {it.name: str(it.type) for it in fields(kind)}
+        members = {name: value for name, value in vars(kind).items() if isinstance(value, property)}
+        hints |= {name: str(value.fget.__annotations__["return"]) for name, value in members.items()}
+        own = set(hints) - {it.name for it in fields(TableConfig)}
+        flags |= {name for name in own if hints[name] == "bool" and not name.startswith("_")}
+        if kind is Writing:
+            words |= {name for name in own if hints[name].startswith(("Literal", "Deletes"))}
+    return flags, words
 
 
-def test_statements_of_a_batch_come_from_its_list_of_steps_alone() -> None:
-    makers = {"lakesql.compile.insert", "lakesql.compile.merge"}
+def asks_mode(node: ast.AST, flags: set[str], words: set[str]) -> bool:
+    """Whether an expression asks something that only some modes have: a flag, a word, or whether there is a feed."""
+    if isinstance(node, ast.Attribute) and node.attr in flags - {"feed"}:
+        return True
+    if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Attribute):
+        return False
+    (other, *_) = node.comparators
+    if node.left.attr == "feed":
+        return isinstance(other, ast.Constant)
+    return node.left.attr in words and isinstance(other, ast.Constant) and isinstance(other.value, str)
+
+
+def test_which_mode_a_model_has_is_asked_in_its_room() -> None:
+    """Everything else asks `batches_of`, or the configuration, what a mode answers for itself; so a new mode is two
+    files of its own (`tests/types/test_new_mode.py`)."""
+    flags, words = mode_answers()
+    assert {"is_positioned", "marks"} <= flags and {"given", "deletes"} <= words
+    classes = {f"{kind.__module__}.{kind.__name__}" for kind in MODES.values()}
+    asking = set()
+    for path in MODULES:
+        place = path.relative_to(PACKAGE).as_posix()
+        if place.startswith("modes/"):
+            continue
+        asks = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if asks_mode(node, flags, words)]
+        # `waiting.py` and `streaming_query.py` hand Spark its own word, the output mode.
+        asks = [node for node in asks if "output_mode" not in ast.unparse(node)]
+        if asks or classes & set(imports(path, types_too=True)):
+            asking.add(place)
+    assert asking == ASKS_OF_MODES.keys()
+    assert len(ASKS_OF_MODES) <= 8
+
+
+def test_every_mode_has_both_halves() -> None:
+    assert set(MODES.values()) == BATCHES.keys()
+    assert all(word == kind.mode for word, kind in MODES.items())
+
+
+def test_statements_of_a_batch_come_from_its_mode_alone() -> None:
+    makers = {f"lakesql.modes.batches.{name}" for name in ("insert", "merge", "mirror", "history", "moves")}
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
         for module in imports(path, types_too=False)
-        if module.rpartition(".")[0] in makers and module.rpartition(".")[2] not in ("KeyRange", "BOUNDS_PLACE")
+        if module.rpartition(".")[0] in makers
     }
-    assert users == {"compile/batch.py"}
+    assert {place for place in users if not place.startswith("modes/batches/")} == set()
+    assert users
 
 
 def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def _answer_units(
     if not tests:
         return []
     from lakesql.cli.test import answer_unit_tests
-    from lakesql.compile.select import build_selects
+    from lakesql.compile.build_select import build_selects
     from lakesql.run.bind import bind_selects
 
     bound = bind_selects(manifest, build_selects(manifest, names))

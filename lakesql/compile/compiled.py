@@ -84,7 +84,7 @@ class CompiledFiles:
 
     def selects(self, names: Iterable[str]) -> dict[str, Select]:
         """The SELECTs of the models `names`; those that were compiled just now are not built again."""
-        from lakesql.compile.select import build_selects
+        from lakesql.compile.build_select import build_selects
 
         return build_selects(self._manifest, names, self._built)
 
@@ -164,8 +164,9 @@ class CompiledFiles:
 
     def _build(self, name: str) -> str:
         # Only here, as reading SQL is what the import costs, and mostly nothing has changed.
+        from lakesql.compile.build_select import build_select
         from lakesql.compile.notes import find_notes
-        from lakesql.compile.select import build_select, output_columns
+        from lakesql.compile.select import output_columns
         from lakesql.compile.statements import compiled_text
 
         select = build_select(self._manifest, name, self._built)

@@ -9,7 +9,7 @@ from lakesql.compile.table import terms_of
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.upkeep import own_tasks
-from lakesql.model.writing import TASK_RECORDS, build_writing
+from lakesql.model.writing import TASK_RECORDS
 from lakesql.project.procedures import AT_END, HOUR_MS, RemoveOrphanFiles
 from lakesql.table.simulation import Growth, Maintained, SimulatedTask, Sizes, Stock, Writes, grow
 from lakesql.table.terms import Terms
@@ -21,9 +21,6 @@ RUN_MS = HOUR_MS
 """What is assumed where nobody says or has measured it: rows that arrive, bytes that one takes in a data file, how long
 a batch takes, and how often a model with trigger `available_now` is run."""
 
-REPLACED = 0.5
-"""Which share of the rows that a model merges is taken to replace stored ones."""
-
 MOST_TASKS = 8
 """In how many tasks a large batch is taken to be written."""
 
@@ -33,13 +30,13 @@ MERGE_SNAPSHOT_BYTES = 2_000.0
 
 def sizes_of(model: Model) -> Sizes:
     """What metadata of the model's table takes, where no table says it."""
-    merges = build_writing(model.config).is_changing
+    merges = model.config.replaced_ratio > 0
     return replace(Sizes(), snapshot=MERGE_SNAPSHOT_BYTES) if merges else Sizes()
 
 
 def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_bytes: float) -> Writes:
     """What the model's commits do, as far as its configuration tells, and otherwise what is usual."""
-    config, writing = model.config, build_writing(model.config)
+    config = model.config
     rows = rows_per_second * interval_ms / 1000
     partitions, new_partitions = 1.0, 1.0
     for part in config.partition_by:
@@ -49,15 +46,17 @@ def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_
     is_timed = any(part.transform in _NEW_A_DAY for part in config.partition_by)
     partitions = max(1.0, min(partitions, rows))
     plain = Writes(interval_ms, rows, row_bytes, partitions=partitions)
-    files = commit_files(plain, terms_of(model).target_bytes, is_spread=bool(config.partition_by or writing.keys))
-    deleted = REPLACED * rows if writing.is_changing else 0.0
+    files = commit_files(
+        plain, terms_of(model).target_bytes, is_spread=bool(config.partition_by or config.writing().keys)
+    )
+    deleted = config.replaced_ratio * rows
     return replace(
         plain,
         files=files,
         new_partitions=new_partitions * partitions if is_timed else 0.0,
         deleted=deleted,
         scattered=deleted,
-        rewrites=writing.is_changing and config.rewrites_files,
+        rewrites=deleted > 0 and config.rewrites_files,
     )
 
 

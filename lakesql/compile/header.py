@@ -19,7 +19,9 @@ from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
 from lakesql.model.upkeep import maintenance_tasks, own_tasks
-from lakesql.names import CHANGE, COMPILED_FROM, MARKED_AT
+from lakesql.modes.batches.all_batches import batches_of
+from lakesql.modes.batches.batches import Batches, listed
+from lakesql.names import CHANGE, COMPILED_FROM
 from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import Column
 from lakesql.table.simulation import Counts, Growth
@@ -29,25 +31,25 @@ _WIDTH = 120
 
 def render_header(select: Select) -> str:
     """Where the model is from, and what happens around its statements: a comment line each, long ones wrapped."""
-    model = select.model
+    model, mode = select.model, batches_of(select)
     first = f"-- {'.'.join(model.fqn)}: mode {select.writing.mode}, table {model.table}; {COMPILED_FROM}{model.path}"
     says = {
         **{f"FROM {identifier(name)}": _source(select, name) for name in select.query.streams_read},
         "batches": _batches(select),
-        "rows": _rows(select),
-        "updates": "; ".join(select.writing.update_notes),
-        "filtered rows": _filtered(select),
-        "unsent values": _unsent(select),
+        "rows": mode.rows(),
+        "updates": mode.updates(),
+        "filtered rows": mode.filtered(),
+        "unsent values": mode.unsent(),
         "bad records": _bad(select),
         "expectations": "; ".join(show_checks(select.checks)),
         **dict(find_notes(select)),
         "state": _state(select),
-        "late records": _late(select),
+        "late records": _late(select, mode),
         "equal changes": _equal(select),
         "several topics": _between_topics(select),
         "tombstones": _tombstones(select),
-        "deletes": _deletes(select),
-        "deleted keys": _deleted(select),
+        "deletes": mode.deletes(),
+        "deleted keys": mode.deleted_keys(),
         "progress": _progress(select),
         "maintenance": _maintenance(select),
         "a day": _day(select),
@@ -70,20 +72,20 @@ def _source(select: Select, name: str) -> str:
     stream, table = select.streams[name], select.read_tables.get(name)
     if table is not None:
         return f"the batch's records, from table {table} (model {name}): the rows that are new"
-    tells_key = select.writing.is_mirror or select.writing.takes_tombstones
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
     if stream.origin.brings != "rows":
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
         facts += [f"envelope {stream.envelope}"] if stream.envelope != "none" else []
-        facts += [f"key {', '.join(map(identifier, stream.key))}"] if tells_key else []
+        facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.finds_by_key else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
     if stream.watermark:
         facts.append(f"watermark {stream.watermark.delay} on {identifier(stream.watermark.column)}")
     columns = map(_contract_column, stream.columns)
-    what = "the rows that the batch's changes leave" if select.writing.is_mirror else "the batch's records"
-    return f"{what}, from {stream.origin.describe(text)} ({', '.join(facts)}): {', '.join(columns)}"
+    return (
+        f"{batches_of(select).given()}, from {stream.origin.describe(text)} ({', '.join(facts)}): {', '.join(columns)}"
+    )
 
 
 def _contract_column(column: Column) -> str:
@@ -103,61 +105,6 @@ def _batches(select: Select) -> str:
             assert_never(select.model.trigger)
 
 
-def _rows(select: Select) -> str:
-    writing, query = select.writing, select.query
-    if writing.is_history:
-        by = ", then ".join((*(select.sequence.values() or writing.sequence_by), "arrival"))
-        return f"the history of each {_listed(writing.keys, 'and')}: a row for each version, in the order of {by}"
-    if writing.is_mirror:
-        (feed,) = query.streams_read
-        by = f", the newest by {', then '.join((*select.sequence.values(), 'arrival'))}" if select.sequence else ""
-        return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys{by}"
-    if not writing.keys:
-        return "a group's row is added once, when the watermark has passed it" if query.aggregated else "all are added"
-    keys = _listed(writing.keys, "and")
-    is_untold = query.stateful and query.groups is None and not writing.sequence_by
-    untold = f"; if several rows of a batch have the same {keys}, any one of them stays" if is_untold else ""
-    if writing.keeps_first:
-        return f"one for each {keys}{', the first by arrival' if writing.is_positioned else ''}{untold}"
-    newest = [*writing.sequence_by, *(["arrival"] if writing.is_positioned else [])]
-    which = f"the newest by {', then '.join(newest)}" if newest else "replaced when it changes"
-    return f"one for each {keys}, {which}{untold}"
-
-
-def _filtered(select: Select) -> str:
-    """What a filter leaves of a row that is in the table already."""
-    if select.writing.is_history and not select.writing.is_mirror:
-        return "a change that is filtered out ends no version" if select.query.filters else ""
-    if select.writing.is_history:
-        return "the version of a row that no longer passes ends" if select.query.filters else ""
-    if select.writing.is_mirror:
-        return "a row that no longer passes leaves the table" if select.query.filters else ""
-    if not (select.writing.is_changing and select.query.filters):
-        return ""
-    return "if the newest row of a key is filtered out, the table keeps the key's former row"
-
-
-def _unsent(select: Select) -> str:
-    """What becomes of large values that an update leaves out because it has not changed them."""
-    if not select.writing.is_mirror:
-        return ""
-    large = [
-        column.name
-        for stream in select.streams.values()
-        for column in stream.columns
-        if column.name not in (*select.feed_keys.values(), *select.unused_of(stream)) and column.type.startswith(_LARGE)
-    ]
-    kept = [name for name in large if name in select.kept]
-    lost = [name for name in large if name not in select.kept]
-    says = [f"{_listed(tuple(kept), 'and')} stay as they are in the table"] if kept else []
-    says += [f"an update without {_listed(tuple(lost), 'or')} is a dead letter"] if lost else []
-    return "; ".join(says)
-
-
-_LARGE = ("string", "binary", "array", "map", "struct", "variant")
-"""Types whose values may be so large that a database does not send them with each update."""
-
-
 def _bad(select: Select) -> str:
     writing, ratio = select.writing, select.model.config.max_dead_letter_ratio
     reasons = []
@@ -169,7 +116,7 @@ def _bad(select: Select) -> str:
     if select.sequence:
         reasons.append(f"changes without {' or '.join(select.sequence.values())}")
     if writing.not_null:
-        reasons.append(f"rows whose {_listed(writing.not_null, 'or')} is NULL")
+        reasons.append(f"rows whose {listed(writing.not_null, 'or')} is NULL")
     if not reasons:
         return "there can be none"
     limit = ""
@@ -189,33 +136,23 @@ def _state(select: Select) -> str:
     if query.joins_streams:
         bounded = [name for name in query.streams_read if name not in query.unbounded]
         if bounded:
-            says.append(
-                f"records of {_listed(tuple(bounded), 'and')} until the watermark has passed what they can meet"
-            )
+            says.append(f"records of {listed(tuple(bounded), 'and')} until the watermark has passed what they can meet")
         if query.unbounded:
-            says.append(
-                f"all records of {_listed(query.unbounded, 'and')} for ever: no range of event time bounds them"
-            )
+            says.append(f"all records of {listed(query.unbounded, 'and')} for ever: no range of event time bounds them")
     if query.aggregated or "distinct" in query.noted:
         kept = "groups" if query.aggregated else "rows"
         if query.grouped_by_event_time and timed:
-            says.append(f"{kept} until the watermark of {_listed(tuple(timed), 'and')} has passed them")
+            says.append(f"{kept} until the watermark of {listed(tuple(timed), 'and')} has passed them")
         else:
             says.append(f"all {kept} for ever: no event time among their keys bounds them")
     return "; ".join(says)
 
 
-def _late(select: Select) -> str:
+def _late(select: Select, mode: Batches) -> str:
     if select.drops_late:
         where = f"go to {select.model.table.dead_letter}" if select.late_text else "are dropped and counted"
         return f"those behind the watermark {where}"
-    if select.query.stateful:
-        return "none is too late"
-    if select.writing.is_history:
-        return "none is too late; a change that comes late splits the history where it belongs"
-    if select.writing.sequence_by:
-        return "none is too late; a row older than the one of its key in the table changes nothing"
-    return "none is too late"
+    return mode.late()
 
 
 def _equal(select: Select) -> str:
@@ -242,31 +179,10 @@ def _between_topics(select: Select) -> str:
 
 
 def _tombstones(select: Select) -> str:
-    if not select.writing.takes_tombstones:
+    if not select.writing.tombstones:
         return ""
     (stream,) = select.query.streams_read
     return f"a record of {identifier(stream)} without a value deletes the row of its key"
-
-
-def _deletes(select: Select) -> str:
-    ratio, says = select.writing.max_delete_ratio, []
-    if select.writing.marks_deletes:
-        says.append(f"a row that the source deletes stays, with the time in {MARKED_AT}")
-    if ratio < 1:
-        says.append(f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model")
-    return "; ".join(says)
-
-
-def _deleted(select: Select) -> str:
-    if select.writing.retention is None:
-        return ""
-    kept = select.writing.retention.text
-    if select.writing.is_history:
-        return (
-            f"they end the last version; remembered, as are changes that make no version, in "
-            f"{select.model.table.tombstones} for {kept}, for what comes late"
-        )
-    return f"remembered in {select.model.table.tombstones} for {kept}: no older row brings one back"
 
 
 def _progress(select: Select) -> str:
@@ -298,7 +214,3 @@ def _grown(growth: Growth, counts: Counts) -> str:
         f"{growth.commits:,} commits leave {counts.data_files:,} data files{deletes}, {counts.snapshots:,} snapshots "
         f"and {counts.metadata_bytes / 1e6:,.1f} MB of metadata"
     )
-
-
-def _listed(columns: tuple[str, ...], word: str) -> str:
-    return f" {word} ".join(map(identifier, columns))

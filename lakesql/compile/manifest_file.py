@@ -15,11 +15,11 @@ from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.find_tests import test_node
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest, task_node
-from lakesql.model.config import MAINTENANCE
 from lakesql.model.data_tests import DataTest
 from lakesql.model.model import Model
 from lakesql.model.properties import Freshness
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
+from lakesql.modes.all_modes import MAINTENANCE
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.duration import Duration
 from lakesql.project.files import shorten, write_atomically

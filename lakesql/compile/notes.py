@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
+from lakesql.modes.batches.all_batches import batches_of
 
 
 def find_notes(select: Select) -> Iterator[tuple[str, str]]:
@@ -22,8 +23,7 @@ def find_notes(select: Select) -> Iterator[tuple[str, str]]:
         yield "records", f"{done} as they arrive: {'; '.join(counted)}; {fix}"
     tables = _tables_of(select)
     if tables:
-        when = "its source changes" if select.writing.is_mirror else "a record of its key arrives"
-        again = f"a row is joined again when {when}" if select.writing.is_changing else "no row is joined again"
+        again = batches_of(select).joined_again()
         stays = "later changes of it change no row that is written"
         newest = "for the newest values, join where the tables are queried"
         yield "joined tables", f"{tables} as it is when the batch runs: {stays}; {again}; {newest}"

@@ -18,17 +18,6 @@ from lakesql.compile.batch import (
     RememberMoves,
     TakeTombstones,
     Write,
-    batch_steps,
-    changed_view,
-    closing_view,
-    current_view,
-    cut_view,
-    lone_tombstones_view,
-    moved_on_view,
-    newest_known_view,
-    newest_view,
-    placed_view,
-    told_apart_view,
 )
 from lakesql.compile.header import render_header
 from lakesql.compile.maintenance import call_text, when_due
@@ -42,7 +31,8 @@ from lakesql.compile.table import (
 )
 from lakesql.model.config import PartitionField
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
-from lakesql.names import CHANGE, DELETE, DELETED_AT, HALF, MOVE, MOVE_TYPE, OCCUPIED, POSITION, UNSENT, Memory
+from lakesql.modes.batches.all_batches import batches_of
+from lakesql.names import CHANGE, DELETED_AT, HALF, MOVE, MOVE_TYPE, OCCUPIED, POSITION, UNSENT, Memory
 
 
 def compiled_text(select: Select) -> str:
@@ -55,30 +45,17 @@ def compiled_text(select: Select) -> str:
     parts = [render_header(select), _table_section(table)]
     for kind in select.writing.memories:
         parts.append(_table_section(memory_spec(select, kind, compiled_columns(select)), _MADE[kind]))
-    is_mirror = select.writing.is_mirror
-    feed: tuple[MakeView | KeepRows, ...] = ()
-    if is_mirror:
-        cut = cut_view(select) if select.has_moves else None
-        rarely = [
-            lone_tombstones_view(select),
-            closing_view(select),
-            placed_view(select),
-            cut,
-            told_apart_view(select),
-            newest_known_view(select),
-            moved_on_view(select),
-        ]
-        newest = (newest_view(select), *(view for view in rarely if view is not None))
-        feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
-    for step in (*feed, *batch_steps(select, select.columns)):
+    mode = batches_of(select)
+    views = mode.feed_views
+    for step in (*(views.views() if views else ()), *mode.steps(select.columns)):
         match step:
             case MakeView():
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
                 parts += [_section(NEW_COMMIT, step.new.text())] if step.new else []
-                if select.writing.is_mirror and select.writing.takes_truncates:
-                    emptied = changed_view(select, has_truncate=True)
+                if views and step.truncating:
+                    emptied = views.changed(has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
                     parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
             case KeepRows() | FillUnsent() | CheckRows():
@@ -134,8 +111,7 @@ def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] =
     """The table of what batches of a model remember of a kind; `columns` are those of the model's own table."""
     match kind:
         case "tombstones":
-            remembered = _tombstone_columns(select, columns)
-            what = "Changes that make no version in" if select.writing.is_history else "Keys that were deleted from"
+            what, remembered = batches_of(select).remembered(columns)
             comment = f"{what} {select.model.table}."
         case "moves":
             remembered = _move_columns(select)
@@ -149,14 +125,6 @@ def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] =
         properties=DEFAULT_PROPERTIES,
         comment=comment,
     )
-
-
-def _tombstone_columns(select: Select, columns: tuple[TableColumn, ...]) -> tuple[TableColumn, ...]:
-    writing = select.writing
-    names = {name.lower() for name in (*writing.keys, *(select.sequence or writing.sequence_by))}
-    remembered = (column for column in columns if writing.is_history or column.name.lower() in names)
-    is_delete = TableColumn(DELETE, "boolean", "Whether it was a delete; otherwise a change that made no version.")
-    return (*(replace(column, comment="") for column in remembered), *((is_delete,) if writing.is_history else ()))
 
 
 def _move_columns(select: Select) -> tuple[TableColumn, ...]:

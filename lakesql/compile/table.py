@@ -8,10 +8,10 @@ from typing import Literal
 
 from lakesql.compile.quote import field_path, identifier, table_name, text
 from lakesql.compile.storable import can_be_ordered
-from lakesql.model.config import Config, PartitionField, SortField
+from lakesql.model.config import PartitionField, SortField, TableConfig
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.model.writing import build_writing
+from lakesql.model.writing import Versions
 from lakesql.names import CHANGE
 from lakesql.stream.stream import CHANGE_FIELDS
 from lakesql.table.terms import Terms, read_terms
@@ -64,7 +64,7 @@ class TableColumn:
 @dataclass(frozen=True, slots=True)
 class TableSpec:
     """Everything that a CREATE TABLE says. `added` are the columns that its mode adds, by the option for which they are
-    there. `is_history`: its rows are versions, which all of its columns tell apart if it `tracks_all`."""
+    there. `versions`: its rows are versions of keys."""
 
     name: TableName
     columns: tuple[TableColumn, ...]
@@ -73,28 +73,26 @@ class TableSpec:
     properties: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PROPERTIES)
     comment: str = ""
     added: Mapping[str, str] = field(default_factory=dict)
-    is_history: bool = False
-    tracks_all: bool = False
+    versions: Versions | None = None
 
 
-def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: Config, comment: str) -> TableSpec:
+def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: TableConfig, comment: str) -> TableSpec:
     """The table that a model's configuration asks for, with these columns and those that its mode adds."""
-    writing = build_writing(config)
-    added = (TableColumn(it.name, it.type or _type_like(it.like, columns), it.comment) for it in writing.added)
+    mode_adds = config.writing().added
+    added = (TableColumn(it.name, it.type or _type_like(it.like, columns), it.comment) for it in mode_adds)
     columns = (*columns, *added)
-    properties = {**DEFAULT_PROPERTIES, **writing.properties}
+    properties = {**DEFAULT_PROPERTIES, **config.default_properties}
     if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
         del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
     return TableSpec(
         name=name,
         columns=columns,
         partition_by=config.partition_by,
-        order_by=config.order_by or tuple(field for field in writing.order_by if _can_be_ordered(field, columns)),
+        order_by=config.order_by or tuple(field for field in config.default_order if _can_be_ordered(field, columns)),
         properties={**properties, **config.properties},
         comment=comment,
-        added={it.option: it.name for it in writing.added},
-        is_history=writing.is_history,
-        tracks_all=writing.tracks_all,
+        added={it.option: it.name for it in mode_adds},
+        versions=config.versions,
     )
 
 
@@ -199,5 +197,5 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 def terms_of(model: Model) -> Terms:
     """The terms of the table that the model's configuration asks for."""
-    said = {**DEFAULT_PROPERTIES, **build_writing(model.config).properties, **model.config.properties}
+    said = {**DEFAULT_PROPERTIES, **model.config.default_properties, **model.config.properties}
     return read_terms(said)

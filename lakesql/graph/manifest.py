@@ -15,18 +15,7 @@ from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.graph.handwritten import find_calls
 from lakesql.graph.named_selectors import Selectors, parse_selectors
-from lakesql.model.config import (
-    MAINTENANCE,
-    Config,
-    Every,
-    MaintenanceConfig,
-    check_defaults,
-    check_folders,
-    folder_defaults,
-    merge_config,
-    mode_of,
-    read_config,
-)
+from lakesql.model.config import Every, MaintenanceConfig, TableConfig
 from lakesql.model.data_tests import DataTest
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
@@ -34,7 +23,8 @@ from lakesql.model.retention import replaced_options
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, own_tasks, said_at
-from lakesql.model.writing import build_writing, memories_of
+from lakesql.modes.all_modes import MAINTENANCE
+from lakesql.modes.read_config import check_defaults, check_folders, folder_defaults, merge_config, read_config
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
 from lakesql.project.procedures import (
@@ -70,7 +60,7 @@ class ModelFile:
     """What one model's file says: its template, and its configuration over the defaults of its folder."""
 
     facts: TemplateFacts
-    config: Config | MaintenanceConfig
+    config: TableConfig | MaintenanceConfig
     options: Mapping[str, object]
 
 
@@ -363,7 +353,7 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
     """What is wrong between how a table is maintained, how it is ordered, and who reads it as a stream."""
     for model in models.values():
         tasks = own_tasks(model)
-        is_ordered = model.config.order_by or build_writing(model.config).order_by
+        is_ordered = model.config.order_by or model.config.default_order
         for task in tasks:
             match task.options:
                 case RewriteDataFiles(sort_order="") as options if not is_ordered and asks_for_order(options):
@@ -447,11 +437,11 @@ def _check_references(
                     hint = did_you_mean(reference.name, {*streams, *models})
                     what = f"stream('{reference.name}') names no stream."
                     yield Problem("unknown-stream", what, "", hint, reference.place)
-            elif all_declared and not build_writing(read.config).can_be_streamed:
+            elif all_declared and (why := read.config.why_not_streamed):
                 yield Problem(
                     "stream-of-keyed-model",
-                    f"Model '{read.name}' has mode '{mode_of(read.config)}' and cannot be read as a stream.",
-                    "Iceberg streams the rows that are appended to a table; updated and deleted rows have no stream.",
+                    f"Model '{read.name}' has mode '{read.config.mode}' and cannot be read as a stream.",
+                    f"Iceberg streams the rows that are appended to a table; {why}.",
                     f"Read the stream that '{read.name}' reads, or join its table with ref('{read.name}').",
                     reference.place,
                 )
@@ -495,7 +485,7 @@ def _check_unit_tests(
                 what = f"{kind} '{name}' is given twice."
                 yield Problem("duplicate-name", what, "", "Put all of it into one entry.", given.place)
             seen.add(key)
-        if test.expect.tombstones is not None and "tombstones" not in memories_of(model.config):
+        if test.expect.tombstones is not None and "tombstones" not in model.config.memories:
             what = f"Model '{test.model}' remembers no deleted keys."
             fix = "Leave `tombstones` out. Modes upsert and cdc remember them where they have `sequence_by`."
             yield Problem("wrong-value", what, "", fix, test.expect.tombstones.place)
@@ -530,7 +520,7 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             path=model.path,
             fqn=model.fqn,
             tags=frozenset(model.config.tags),
-            config={**model.options, "mode": mode_of(model.config), "tags": list(model.config.tags)},
+            config={**model.options, "mode": model.config.mode, "tags": list(model.config.tags)},
             depends_on=tuple(references),
             place=model.place,
             references=references,

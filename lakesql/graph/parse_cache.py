@@ -10,12 +10,13 @@ from pathlib import Path
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
-from lakesql.model.config import ALL_MODES, AvailableNow, Every, PartitionField, SortField
+from lakesql.model.config import AvailableNow, Every, PartitionField, SortField
 from lakesql.model.data_tests import DATA_TEST_KINDS
 from lakesql.model.expectations import EXPECTATION_KINDS, AcceptedValue
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import UNIT_TEST_KINDS
+from lakesql.modes.all_modes import all_modes
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
@@ -35,7 +36,7 @@ _DECLARATIONS = (
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),
-    *(*ALL_MODES.values(), AvailableNow, Every, PartitionField, SortField, Duration),
+    *(AvailableNow, Every, PartitionField, SortField, Duration),
     *(Maintenance, *PROCEDURES.values(), Size),
 )
 
@@ -47,7 +48,7 @@ class FileCache:
         self._cache = CacheFile(path)
         self._read: set[str] = set()
         self._decode_declarations = decoder(_DECLARATIONS)
-        self._decode_model = decoder(_MODEL_FILE)
+        self._decode_model = decoder((*_MODEL_FILE, *all_modes().values()))
 
     def read_declarations(self, file: SourceFile) -> Declarations:
         """What `parse_declarations` says, or said before."""

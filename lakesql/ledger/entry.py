@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from lakesql.errors import RunError
 from lakesql.events import TableTotals
+from lakesql.model.writing import Deletes
+from lakesql.modes.written_as import WrittenAs
 from lakesql.names import (
     LEDGER_ACCEPTED,
     LEDGER_BACKLOG,
@@ -53,7 +55,7 @@ class Entry:
     that somebody has accepted to lose. `mode` and `keys` are the model's when it wrote the batch, both empty where dead
     letters are written. `late` are the rows that a watermark has dropped, and `violations` count the rows that fail
     each expectation. `remembered` are the rows that the batch has put into the tombstones, `older` those that it has
-    left out, as the table has newer ones of their keys. `marks_deletes`: what the source had deleted stayed, marked.
+    left out, as the table has newer ones of their keys. `deletes`: what became of rows that the source had deleted.
     `backlog` is what its source still had when Spark last looked: `1200 records`, or files. `newest_place` is the
     greatest place in a database's log that was read, and the time of its record, as JSON. `source_table` is
     the table of a database whose changes the model's batches have had, if all of them must be of one.
@@ -75,9 +77,14 @@ class Entry:
     older: int = 0
     newest_place: str = ""
     source_table: str = ""
-    marks_deletes: bool = False
+    deletes: Deletes = ""
     backlog: str = ""
     violations: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def written_as(self) -> WrittenAs:
+        """How the model wrote the rows of the batch."""
+        return WrittenAs(self.mode, self.keys, self.deletes)
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -209,7 +216,7 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_OLDER: str(entry.older or ""),
         LEDGER_PLACE: entry.newest_place,
         LEDGER_SOURCE_TABLE: entry.source_table,
-        LEDGER_DELETES: "soft" if entry.marks_deletes else "",
+        LEDGER_DELETES: entry.deletes,
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -256,7 +263,7 @@ def newest_entry(
                 older=int(summary.get(LEDGER_OLDER, 0)),
                 newest_place=summary.get(LEDGER_PLACE, ""),
                 source_table=summary.get(LEDGER_SOURCE_TABLE, ""),
-                marks_deletes=LEDGER_DELETES in summary,
+                deletes="soft" if LEDGER_DELETES in summary else "",
                 violations=tuple(json.loads(summary.get(LEDGER_VIOLATIONS, "{}")).items()),
             )
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakesql.decode import Node
 from lakesql.errors import Place
-from lakesql.model.config import Config, MaintenanceConfig, Trigger
+from lakesql.model.config import MaintenanceConfig, TableConfig, Trigger
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
 from lakesql.project.procedures import Procedure
@@ -85,7 +85,7 @@ class Model:
     fqn: tuple[str, ...]
     source: str
     table: TableName
-    config: Config
+    config: TableConfig
     trigger: Trigger
     options: Mapping[str, object]
     facts: TemplateFacts

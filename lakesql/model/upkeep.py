@@ -10,7 +10,6 @@ from typing import assert_never
 from lakesql.errors import Place
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
-from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY, MEMORY_SUFFIXES
 from lakesql.project.procedures import (
     DEFAULTS,
@@ -18,13 +17,11 @@ from lakesql.project.procedures import (
     SORT_OPTIONS,
     ZORDER_OPTIONS,
     ExpireSnapshots,
-    Maintenance,
     Procedure,
     RemoveOrphanFiles,
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
-    changing_maintenance,
 )
 
 
@@ -101,9 +98,7 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
     written = [call.options for call in model.calls if isinstance(call.options, RewriteDataFiles)]
     if written:
         return written[-1]
-    usual = Maintenance()
-    if build_writing(model.config).is_changing:
-        usual = changing_maintenance(usual)
+    usual = model.config.usual_maintenance
     rewrite = model.config.maintenance.rewrite_data_files or usual.rewrite_data_files
     assert rewrite is not None, "by default it is due some time"
     return rewrite
@@ -112,7 +107,7 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
     """The tasks of a model: those of its own table, of its dead letters, and of what its batches may remember."""
     tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
-    tables |= {model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind) for kind in memories_of(model.config)}
+    tables |= {model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind) for kind in model.config.memories}
     beside = {name: _beside(name, options) for name, options in model.config.maintenance.procedures.items()}
     return (
         *own_tasks(model),

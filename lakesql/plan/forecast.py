@@ -9,7 +9,6 @@ from typing import Literal
 
 from lakesql.compile.growth import (
     BATCH_MS,
-    REPLACED,
     ROW_BYTES,
     ROWS_PER_SECOND,
     RUN_MS,
@@ -23,7 +22,7 @@ from lakesql.compile.growth import (
 from lakesql.compile.table import terms_of
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
-from lakesql.model.writing import TASK_RECORDS, build_writing
+from lakesql.model.writing import TASK_RECORDS
 from lakesql.plan.health import LAST_COMMITS, Commit, LiveFile, MetadataFacts, TableFacts, percentile
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
@@ -356,12 +355,11 @@ def _inputs(model: Model, measured: _Measured | None, given: Given) -> Iterator[
             yield Input(f"commit_{name}", getattr(measured, name), "measured")
         yield Input("commits", measured.commits, "measured")
         return
-    writing = build_writing(model.config)
     unknown = [part.column for part in model.config.partition_by if part.transform in ("identity", "truncate")]
     if unknown:
         yield Input("commit_partitions", 1, "assumed", f"partitions by {', '.join(unknown)}")
-    if writing.is_changing:
-        yield Input("replaced_ratio", REPLACED, "assumed", "stored rows")
+    if model.config.replaced_ratio:
+        yield Input("replaced_ratio", model.config.replaced_ratio, "assumed", "stored rows")
 
 
 def _input(name: str, given: float | None, measured: float | None, assumed: float) -> Input:

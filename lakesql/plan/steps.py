@@ -68,11 +68,11 @@ def plan_table(
         missing = spec.name.namespace not in namespaces
         return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
     changes = _compare(spec, state)
-    needed = read if spec.is_history else {**read, **{option: (name,) for option, name in spec.added.items()}}
+    needed = read if spec.versions else {**read, **{option: (name,) for option, name in spec.added.items()}}
     problems = list(_problems(model, changes, policy, state, needed))
-    if spec.is_history and policy != "fail" and not state.is_unwritten:
+    if spec.versions and policy != "fail" and not state.is_unwritten:
         problems += _unversioned(model, spec, changes, state)
-    if spec.tracks_all and policy in ("append_new_columns", "ignore"):
+    if spec.versions and not spec.versions.tracked and policy in ("append_new_columns", "ignore"):
         problems += _merging(model, changes, state)
     if problems:
         raise RunError(problems)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from lakesql.errors import RunError, quoted
 from lakesql.ledger.entry import Entry
+from lakesql.modes.written_as import find_break
 from lakesql.names import REPLAY_SUFFIX
 from lakesql.progress.advice import (
     fix_by_fill,
@@ -140,28 +141,13 @@ def check_identity(state: ProgressState) -> None:
     if entry is None or not entry.mode or not state.has_rows or state.is_companion:
         return
     by = f" by model '{entry.model}'" if entry.model.removesuffix(REPLAY_SUFFIX) != state.owner else ""
-    if entry.mode != state.mode:
+    found = find_break(entry.written_as, state.written_as, state.table, by)
+    if found is not None:
         raise RunError.of(
-            "mode-changed",
-            f"Model '{state.model}' is in mode '{state.mode}', and the rows of table {state.table} were written{by} in "
-            f"mode '{entry.mode}'.",
-            why="A row that is in the table would not be told apart as the new mode needs it.",
-            fix=f"Put mode='{entry.mode}' back. {fix_by_fill(state)}",
-        )
-    if entry.marks_deletes and not state.marks_deletes:
-        raise RunError.of(
-            "mode-changed",
-            f"Model '{state.model}' says apply_deletes='hard', and table {state.table} was written{by} with 'soft'.",
-            why="The rows that are marked as deleted would stand among the others, and nothing would remove them.",
-            fix=f"Put apply_deletes='soft' back. {fix_by_fill(state)}",
-        )
-    if {key.casefold() for key in entry.keys} != {key.casefold() for key in state.keys}:
-        raise RunError.of(
-            "keys-changed",
-            f"Model '{state.model}' has the keys {quoted(state.keys)}, and the rows of table {state.table} were written"
-            f"{by} with {quoted(entry.keys)}.",
-            why="Rows that were apart may have one key now, and those of one key may come to stand side by side.",
-            fix=f"Put the keys back. {fix_by_fill(state)}",
+            found.condition,
+            f"Model '{state.model}' {found.model_says}, and {found.table_was}.",
+            why=found.why,
+            fix=f"{found.fix} {fix_by_fill(state)}",
         )
 
 

@@ -9,6 +9,8 @@ from functools import partial
 
 from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
+from lakesql.model.writing import Deletes
+from lakesql.modes.written_as import WrittenAs
 from lakesql.progress.position import Position, Positions, Source, is_position_of
 
 
@@ -83,9 +85,9 @@ class QueryIdentity:
     shape: str = ""
     mode: str = ""
     keys: tuple[str, ...] = ()
-    is_idempotent: bool = False
+    unique_by: tuple[str, ...] = ()
     is_companion: bool = False
-    marks_deletes: bool = False
+    deletes: Deletes = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,11 @@ class ProgressState:
     """All that is compared. `table_id` is empty where there is no table, `shape` where the model is stateless.
 
     `mode` and `keys` are the model's now, empty for the query of dead letters. `model` is what commands take,
-    `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`: reading the streams again
-    leaves each row once. `has_rows`: the table has some, whoever wrote them. `is_companion`: the query writes a
-    stateful model's dead letters; its batches without a row leave no trace, neither in the table nor in the
-    checkpoint. `marks_deletes`: what the source deletes stays, marked. `written` is the newest entry in the table, of
-    whichever model.
+    `owner` the name of the query in the ledger and in its checkpoint. `unique_by` are the columns by which the table
+    has a row once, also where the streams are read again. `has_rows`: the table has some, whoever wrote them.
+    `is_companion`: the query writes a stateful model's dead letters; its batches without a row leave no trace, neither
+    in the table nor in the checkpoint. `deletes`: what becomes of rows that the source deletes. `written` is the newest
+    entry in the table, of whichever model.
     """
 
     model: str
@@ -120,13 +122,18 @@ class ProgressState:
     entry: Entry | None
     mode: str = ""
     keys: tuple[str, ...] = ()
-    is_idempotent: bool = False
+    unique_by: tuple[str, ...] = ()
     has_rows: bool = False
     is_companion: bool = False
     accept_data_loss: bool = False
-    marks_deletes: bool = False
+    deletes: Deletes = ""
     moved: MovedFiles | None = None
     written: Entry | None = None
+
+    @property
+    def written_as(self) -> WrittenAs:
+        """How the model writes its rows now."""
+        return WrittenAs(self.mode, self.keys, self.deletes)
 
     @property
     def would_duplicate(self) -> bool:
@@ -134,7 +141,7 @@ class ProgressState:
 
         Without an entry too: somebody else may have expired the snapshots that had it.
         """
-        return self.has_rows and not self.is_idempotent
+        return self.has_rows and not self.unique_by
 
     @property
     def accepted(self) -> str:
@@ -192,11 +199,11 @@ def state_of(
         entry=entry,
         mode=identity.mode,
         keys=identity.keys,
-        is_idempotent=identity.is_idempotent,
+        unique_by=identity.unique_by,
         has_rows=has_rows,
         is_companion=identity.is_companion,
         accept_data_loss=accept_data_loss,
-        marks_deletes=identity.marks_deletes,
+        deletes=identity.deletes,
         moved=moved,
         written=written,
     )

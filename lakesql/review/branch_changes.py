@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakesql.compile.select import Select, build_select, names_of_template, template_of
+from lakesql.compile.build_select import build_select, names_of_template, template_of
+from lakesql.compile.select import Select
 from lakesql.errors import Place, ProjectError
 from lakesql.review.causes import Change
 from lakesql.review.verdicts import Reason

@@ -10,8 +10,8 @@ from lakesql.compile.select import Select
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.graph.manifest import reads_model
-from lakesql.model.config import folder_defaults
 from lakesql.model.model import Model
+from lakesql.modes.read_config import folder_defaults
 from lakesql.project.catalog import is_same_catalog
 from lakesql.project.settings import SETTINGS_FILE
 from lakesql.project.yaml import parse_yaml

@@ -15,6 +15,7 @@ from lakesql.conditions import CONDITIONS
 from lakesql.errors import Place, Problem, RunError
 from lakesql.graph.manifest import reads_model
 from lakesql.ledger.entry import Entry
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.progress.advice import rename_command
 from lakesql.progress.decide import check_identity, decide
 from lakesql.progress.position import THROUGH, Position, Source, SourceKind
@@ -112,8 +113,8 @@ def old_progress(change: Change) -> ProgressState:
         query="",
         state=before.query.state,
         mode=before.writing.mode,
-        keys=before.identity,
-        marks_deletes=before.writing.marks_deletes,
+        keys=batches_of(before).identity,
+        deletes=before.writing.deletes,
     )
     checkpoint = Checkpoint(
         id=_CHECKPOINT,
@@ -134,10 +135,10 @@ def old_progress(change: Change) -> ProgressState:
         checkpoint=checkpoint if checkpoints[0] == checkpoints[1] else None,
         entry=entry if is_same_table else None,
         mode=writing.mode,
-        keys=after.identity,
-        is_idempotent=writing.is_idempotent,
+        keys=batches_of(after).identity,
+        unique_by=writing.keys,
         has_rows=is_same_table,
-        marks_deletes=writing.marks_deletes,
+        deletes=writing.deletes,
         written=entry if is_same_table else None,
     )
 
@@ -241,7 +242,7 @@ def _settle(state: ProgressState, condition: str) -> ProgressState | None:
     origin = checkpoint.origin
     match condition:
         case "mode-changed" | "keys-changed":
-            entry = replace(entry, mode=state.mode, keys=state.keys, marks_deletes=state.marks_deletes)
+            entry = replace(entry, mode=state.mode, keys=state.keys, deletes=state.deletes)
         case "state-changed":
             entry, origin = replace(entry, state=state.shape), replace(origin, state=state.shape)
         case "streams-changed" | "data-lost":

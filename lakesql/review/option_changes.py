@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, assert_never
 
 from lakesql.model.model import WrittenCall
+from lakesql.model.option_effects import OF_ALL_MODES, Compared
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Target
 from lakesql.project.size import Size
@@ -17,41 +19,18 @@ from lakesql.select.differences import is_same_expression
 JUDGED_ELSEWHERE = frozenset({"namespace", "table", "partition_by", "order_by", "properties", "keys", "trigger"})
 """Options of which the table, the checkpoint or the trigger says what they do."""
 
-OPTION_VERDICTS: Mapping[str, Verdict] = {
-    **dict.fromkeys(("tags", "meta"), "docs"),
-    **dict.fromkeys(
-        (
-            *("on_schema_change", "max_dead_letter_ratio", "late", "maintenance", "within", "delete_when"),
-            *("tombstone_retention", "max_delete_ratio", "update_columns", "exclude_columns", "when_matched"),
-            *("ignore_null_updates", "apply_deletes", "on_truncate"),
-        ),
-        "next-batch",
-    ),
-    **dict.fromkeys(("sequence_by", "track_columns", "valid_from", "valid_to", "is_current"), "rebuild"),
-}
-"""What another value of an option means by itself."""
-
-_CONDITIONS = {
-    "sequence_by": "sequence-changed",
-    **dict.fromkeys(("track_columns", "valid_from", "valid_to", "is_current"), "history-changed"),
-}
-
-_EXPRESSIONS = frozenset({"delete_when", "when_matched"})
-_COLUMNS = frozenset({"sequence_by", "valid_from", "valid_to", "is_current"})
-_SETS_OF_COLUMNS = frozenset({"keys", "track_columns", "update_columns", "exclude_columns"})
-
 
 def find_option_changes(change: Change) -> Iterator[Reason]:
     """The options that have another value; of another mode, those that both modes have."""
     before, after, model = change.before.model.config, change.model.config, change.model
-    common = {field.name for field in fields(before)} & {field.name for field in fields(after)}
-    for option in sorted(common & OPTION_VERDICTS.keys()):
-        if _is_same(option, getattr(before, option), getattr(after, option)):
+    effects = {**OF_ALL_MODES, **after.own_effects}
+    had_before = {field.name for field in fields(before)}
+    for option in sorted(effects.keys() & had_before):
+        effect = effects[option]
+        if _is_same(effect.compared, getattr(before, option), getattr(after, option)):
             continue
-        verdict = OPTION_VERDICTS[option]
-        condition = _CONDITIONS.get(option, "option-changed")
-        place = changed_option_place(change, option)
-        yield Reason(verdict, condition, _say(option, verdict), place, _do(verdict, model.name))
+        place, verdict = changed_option_place(change, option), effect.verdict
+        yield Reason(verdict, effect.condition, _say(option, verdict), place, _do(verdict, model.name))
     if resolved(change.before.model.trigger) != resolved(model.trigger):
         was, now = _trigger(change.before.model.trigger), _trigger(model.trigger)
         what = f"A continuous run takes a batch {now}, and not {was}."
@@ -86,16 +65,22 @@ def resolved(value: Any) -> Any:
     return value
 
 
-def _is_same(option: str, before: Any, after: Any) -> bool:
-    if option in _EXPRESSIONS:
-        return is_same_expression(before, after)
-    if option in _COLUMNS:
-        return _folded(before) == _folded(after)
-    if option in _SETS_OF_COLUMNS:
-        return before is after or (None not in (before, after) and set(_folded(before)) == set(_folded(after)))
-    if option == "tags":
-        return set(before) == set(after)
-    return bool(resolved(before) == resolved(after))
+def _is_same(compared: Compared, before: Any, after: Any) -> bool:
+    match compared:
+        case "expressions":
+            return is_same_expression(before, after)
+        case "columns in order":
+            return _folded(before) == _folded(after)
+        case "columns":
+            if before is None or after is None:
+                return before is after
+            return set(_folded(before)) == set(_folded(after))
+        case "words":
+            return set(before) == set(after)
+        case "values":
+            return bool(resolved(before) == resolved(after))
+        case _:
+            assert_never(compared)
 
 
 def _folded(names: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -161,9 +146,9 @@ def _target_changes(change: Change) -> Iterator[Reason]:
 def _key_changes(change: Change) -> Iterator[Reason]:
     """Keys of rows that no batch changes, so that the ledger does not tell them: the first row of each key stays."""
     before, after = change.before.writing, change.after.writing
-    if before.mode != after.mode or before.is_changing or after.is_changing:
+    if before.mode != after.mode or batches_of(change.before).identity or batches_of(change.after).identity:
         return
-    if not _is_same("keys", before.keys, after.keys):
+    if not _is_same("columns", before.keys, after.keys):
         what = "keys are other than before: rows that are in the table were told apart by the former ones."
         place = changed_option_place(change, "keys")
         yield Reason("rebuild", "option-changed", what, place, _do("rebuild", change.model.name))

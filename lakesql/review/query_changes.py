@@ -8,6 +8,7 @@ from dataclasses import replace
 from lakesql.decode import node_of
 from lakesql.errors import Place
 from lakesql.graph.manifest import reads_model
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.duration import parse_duration
 from lakesql.review.causes import Change, connection_place, properties_place, sql_place, stream_place
 from lakesql.review.verdicts import Reason
@@ -23,18 +24,14 @@ def find_query_changes(change: Change) -> Iterator[Reason]:
 
 
 def _judge(change: Change, difference: Difference) -> Reason:
-    writing, name = change.after.writing, change.model.name
+    name = change.model.name
     place = sql_place(change, difference.offset)
     fix = f"lakesql rebuild {name}"
     condition, what = _say(difference)
     if follows := _tell_apart(change, difference):
         return Reason("rebuild", condition, f"{what} {follows}", place, f"To fill the table again: {fix}")
-    if writing.is_mirror or writing.is_history:
-        kind = "a history" if writing.is_history else "a mirror"
-        what = f"{what} Rows of {kind} that are in the table stay as they were until their source changes."
-        return Reason("rebuild", condition, what, place, f"To fill the table again from what the streams have: {fix}")
-    do = f"To have it in all rows: {fix}"
-    return Reason("next-batch", condition, f"{what} Rows that are in the table stay as they were.", place, do)
+    stored = batches_of(change.after).stored_rows()
+    return Reason(stored.verdict, condition, f"{what} {stored.what}", place, f"{stored.do} {name}")
 
 
 def _tell_apart(change: Change, difference: Difference) -> str:
@@ -183,7 +180,7 @@ _READ = ("format", "schema", "envelope", "key", "csv", "source_table", "add_fiel
 
 
 def _other_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
-    uses_key = any(it.writing.is_mirror or it.writing.takes_tombstones for it in (change.before, change.after))
+    uses_key = change.before.finds_by_key or change.after.finds_by_key
     for option in _READ:
         if getattr(before, option) != getattr(after, option) and (option != "key" or uses_key):
             what = (

@@ -12,6 +12,7 @@ from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import UNKNOWN_TYPE, TableColumn, TableSpec, build_table_spec
 from lakesql.errors import Place, RunError
 from lakesql.model.config import SchemaChange
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.review.causes import Change, changed_option_place, column_place
@@ -100,7 +101,7 @@ def table_specs(change: Change) -> tuple[TableSpec, TableSpec]:
         for spec, others in zip(specs, reversed(types), strict=True)
     )
     is_refilled = change.before.writing.mode != change.after.writing.mode
-    return before, replace(after, added={}, is_history=False, tracks_all=False) if is_refilled else after
+    return before, replace(after, added={}, versions=None) if is_refilled else after
 
 
 def created_spec(select: Select, types: Mapping[str, str | None] = MappingProxyType({})) -> TableSpec:
@@ -149,7 +150,7 @@ def _column_units(change: Change, before: TableSpec, after: TableSpec) -> Iterat
     for key, column in new.items():
         if key not in old:
             grown = replace(before, columns=(*before.columns, column))
-            yield _Added(column, replace(grown, added=after.added, is_history=after.is_history))
+            yield _Added(column, replace(grown, added=after.added, versions=after.versions))
         elif _stored(old[key]) != _stored(column):
             columns = tuple(column if it is old[key] else it for it in before.columns)
             yield _Retyped(old[key], column, replace(before, columns=columns))
@@ -204,10 +205,8 @@ def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
 
 def _fill(change: Change) -> str:
     """How rows that are there get the values of a column that is added."""
-    rebuild = f"lakesql rebuild {change.model.name}"
-    if not change.after.writing.is_mirror:
-        return f"To fill it in all rows: {rebuild}"
-    return f"To fill it in all rows (a DEFAULT is in no event: let the connector read the table again first): {rebuild}"
+    first = batches_of(change.after).stored_rows().fill
+    return f"To fill it in all rows{f' {first}' if first else ''}: lakesql rebuild {change.model.name}"
 
 
 def _fix(change: Change, fix: str) -> str:

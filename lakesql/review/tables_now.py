@@ -10,6 +10,7 @@ from lakesql.catalog.live_tables import LiveTable
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableSpec
 from lakesql.errors import RunError
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_status import Unknown
 from lakesql.progress.advice import say_entry
@@ -146,10 +147,10 @@ def _progress(
         checkpoint=checkpoint if isinstance(checkpoint, Checkpoint) else None,
         entry=table.entry if table is not None else None,
         mode=after.writing.mode,
-        keys=after.identity,
-        is_idempotent=after.writing.is_idempotent,
+        keys=batches_of(after).identity,
+        unique_by=after.writing.keys,
         has_rows=table is not None and table.has_rows,
-        marks_deletes=after.writing.marks_deletes,
+        deletes=after.writing.deletes,
         written=table.written if table is not None else None,
     )
     missing = [

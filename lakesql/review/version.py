@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from lakesql.compile.build_select import build_select
 from lakesql.compile.compiled import CompiledFiles, compiled_files
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_text
 from lakesql.decode import Node
 from lakesql.errors import Problem, ProjectError

@@ -45,9 +45,9 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
         sequence=tuple(select.sequence.values()),
         kept=tuple(select.kept),
         unused=select.unused_of(stream),
-        takes_tombstones=select.writing.takes_tombstones,
+        tombstones=select.writing.tombstones,
         moves=select.has_moves,
-        is_mirrored=select.writing.is_mirror,
+        is_mirrored=select.feed is not None,
         has_one_table=select.has_one_table,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from lakesql.compile.select import Select
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.progress.state import QueryIdentity
 
@@ -19,9 +20,9 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
         folder,
         select.query.state,
         select.writing.mode,
-        select.identity,
-        is_idempotent=select.writing.is_idempotent,
-        marks_deletes=select.writing.marks_deletes,
+        batches_of(select).identity,
+        unique_by=select.writing.keys,
+        deletes=select.writing.deletes,
     )
     if not select.query.stateful:
         return (identity,)

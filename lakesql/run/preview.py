@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.progress.inspect import read_sources
 from lakesql.engine.sources.broker import Brokers

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from lakesql.catalog.tables import load_table_state
 from lakesql.clock import now_ms
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.build_select import build_select
+from lakesql.compile.select import Select
 from lakesql.compile.table import TableSpec, build_table_spec, create_table, dead_letter_spec, format_version
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
@@ -53,6 +54,7 @@ from lakesql.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.model.config import AvailableNow
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import (
     DEAD_LETTER_SUFFIX,
     LEASE_SUFFIX,
@@ -511,7 +513,7 @@ class Rebuild:
         assert checkpoint is not None
         set_property(session, bound.model.table, GC_ENABLED, "false")
         live, replacement = load_table(session, model.table), load_table(session, bound.model.table)
-        mode, keys = bound.writing.mode, bound.identity
+        mode, keys = bound.writing.mode, batches_of(bound).identity
         entry = read_entry(replacement, self.name) or Entry(
             self.name, checkpoint.id, -1, "{}", hash_of(bound), bound.query.state, mode=mode, keys=keys
         )
@@ -561,9 +563,10 @@ class Rebuild:
         if state is not None and REBUILD_PROPERTY not in state.properties:
             raise _foreign(model.table)
         spec = self._spec(self._columns())
-        if self._bound.select.writing.is_changing:
+        changes_rows = bool(batches_of(self._bound.select).identity)
+        if changes_rows:
             check_mergeable(self.name, self._live_state())
-        lost = lost_partitions(load_table(session, live), spec) if self._bound.select.writing.is_changing else []
+        lost = lost_partitions(load_table(session, live), spec) if changes_rows else []
         if lost:
             raise RunError.of(
                 "rebuild-impossible",

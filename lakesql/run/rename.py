@@ -23,8 +23,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from lakesql.catalog.connect import OpenCatalog, check_checkpoints
+from lakesql.compile.build_select import build_select
 from lakesql.compile.quote import identifier
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.select import Select
 from lakesql.engine.ledger.rename import rename_entries, rename_table
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_newest_entry, table_exists, table_id
 from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.build_select import build_select
+from lakesql.compile.select import Select
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.dead_letter import make_letter_table
 from lakesql.engine.batch.letters import count_taken, find_unfinished, finish_letters, raw_letters, read_letters
@@ -28,6 +29,7 @@ from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, Emit, Event, Noted, StepApplied
 from lakesql.graph.manifest import Manifest
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.progress.decide import check_identity
 from lakesql.progress.state import QueryIdentity
 from lakesql.project.profiles import checkpoint_of
@@ -94,7 +96,7 @@ def bind_letters(bound: BoundSelect) -> BoundSelect:
             "it keeps state between batches, and a record that is read alone is not added to its group",
             f"Fill the table again: {again}",
         )
-    if select.writing.is_changing and not select.writing.sequence_by:
+    if batches_of(select).identity and not select.writing.sequence_by:
         raise _impossible(
             select,
             "without sequence_by the record that arrived last decides, and nothing says whether the row in the table "

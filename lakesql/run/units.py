@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.build_select import build_select
+from lakesql.compile.select import Select
 from lakesql.decode import Node
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.given import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import assert_never
+from typing import Any, assert_never
 
 import duckdb
 
@@ -21,16 +21,18 @@ from lakesql.compile.batch import (
     Step,
     TakeTombstones,
     Write,
-    named_steps,
 )
+from lakesql.compile.build_select import build_select
 from lakesql.compile.checks import Check
-from lakesql.compile.select import Select, build_select, output_columns
+from lakesql.compile.select import Select, output_columns
+from lakesql.compile.table import TableColumn
 from lakesql.decode import Node
 from lakesql.errors import InternalError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
-from lakesql.names import DELETE, DELETED_AT, KEY_MISSING, NOT_AS_EXPECTED, POSITION, ROWS_VIEW, SEQUENCE_MISSING
+from lakesql.modes.batches.all_batches import batches_of
+from lakesql.names import DELETED_AT, KEY_MISSING, NOT_AS_EXPECTED, POSITION, ROWS_VIEW, SEQUENCE_MISSING, is_reserved
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
@@ -123,7 +125,7 @@ class _Run:
         names |= {path: table.name for path, table in tables.items() if len(path) > 1}
         conditions, checks = self.conditions(query, types), self.checks(query)
         given = (*select.writing.conditions, *select.writing.match_conditions)
-        steps = named_steps(select, {option: _CONDITIONS[option] for option in given})
+        steps = _named_steps(select, {option: _CONDITIONS[option] for option in given})
         self.make_tables(types, names)
         for number in range(max((len(batches) for batches in self.batches.values()), default=0)):
             what = self.write_batch(number, query, steps, names, conditions, checks)
@@ -210,19 +212,14 @@ class _Run:
                 )
         self.create("lakesql_this", types, [row.values for row in rows])
         if self.select.writing.retention is not None:
-            columns = {**self.remembered(types), DELETED_AT: "timestamp"}
-            if self.select.writing.is_history:
-                columns[DELETE] = "boolean"
-            self.create("lakesql_tombstones", columns, [])
+            self.create("lakesql_tombstones", {**self.tombstones(types), DELETED_AT: "timestamp"}, [])
             names[_path(self.select.model.table.tombstones)] = "lakesql_tombstones"
 
-    def remembered(self, types: Mapping[str, str]) -> dict[str, str]:
+    def tombstones(self, types: Mapping[str, str]) -> dict[str, str]:
         """The types of the columns that are kept of what is deleted."""
-        writing = self.select.writing
-        if writing.is_history:
-            return {name: types[name] for name in self.select.columns or ()}
-        spelled = {name.lower(): kind for name, kind in types.items()}
-        return {key: spelled[key.lower()] for key in (*writing.keys, *writing.sequence_by)}
+        made = [TableColumn(name, types[name]) for name in self.select.columns or ()]
+        _, remembered = batches_of(self.select).remembered(made)
+        return {column.name: column.type or "" for column in remembered}
 
     # --- a batch
 
@@ -242,7 +239,7 @@ class _Run:
         for name in select.query.streams_read:
             batches, stream = self.batches.get(name, ()), select.streams[name]
             node = batches[number] if number < len(batches) else None
-            folder, takes_tombstones = self.manifest.directory, writing.takes_tombstones
+            folder, takes_tombstones = self.manifest.directory, bool(writing.tombstones)
             if name in select.read_tables:
                 columns = self.stream_columns(name)
                 stream = replace(stream, columns=tuple(Column(it, kind) for it, kind in columns.items()))
@@ -350,7 +347,7 @@ class _Run:
 
     def compare(self, types: Mapping[str, str]) -> Outcome:
         def tombstones() -> tuple[Mapping[str, str], list[Row]]:
-            columns = self.remembered(types)
+            columns = {name: kind for name, kind in self.tombstones(types).items() if not is_reserved(name)}
             return columns, self.rows("lakesql_tombstones", columns, "DISTINCT ")
 
         def table() -> tuple[Mapping[str, str], list[Row]]:
@@ -398,13 +395,25 @@ _HARMLESS = (
 """The settings below `spark.sql.` that change no value."""
 
 
+def _named_steps(select: Select, conditions: Mapping[str, str]) -> tuple[Step, ...]:
+    """The steps of each batch, in which these texts stand for the configuration's conditions, by their options, and
+    nothing is expected of rows.
+
+    A condition is the author's SQL; without it, all of a step's text is lakesql's own.
+    """
+    config: Any = select.model.config
+    model = replace(select.model, config=replace(config, **conditions))
+    named: Select = replace(select, model=model, checks=())
+    return batches_of(named).steps(select.columns)
+
+
 def _refuse_select(select: Select) -> None:
     writing = select.writing
     if select.query.stateful:
         raise NeedsSparkError("a SELECT that keeps state between batches")
     if select.columns is None:
         raise NeedsSparkError("a * that stands for the columns of a table")
-    if writing.is_mirror:
+    if select.feed is not None:
         raise NeedsSparkError(f"mode {writing.mode}")
     if writing.compared.get("within"):
         raise NeedsSparkError("within, of mode append")
@@ -439,7 +448,7 @@ def _added_types(select: Select, types: Mapping[str, str]) -> dict[str, str]:
     spelled = {name.lower(): kind for name, kind in types.items()}
     made = {}
     for added in select.writing.added:
-        like = select.sequenced(added.like) if select.writing.is_mirror and added.like else None
+        like = select.sequenced(added.like) if added.like else None
         made[added.name] = added.type or spelled.get((like[0] if like else added.like).lower(), "")
     return made
 

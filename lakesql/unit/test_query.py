@@ -26,7 +26,6 @@ from lakesql.model.data_tests import (
     RowCount,
     Unique,
 )
-from lakesql.model.writing import build_writing
 from lakesql.select.query import parse_query, read_expression
 from lakesql.select.relation import Column
 from lakesql.select.sqltext import Findings, read_text
@@ -95,7 +94,7 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
     if test.where is not None:
         used += _used(test.where, columns)
         conditions[WHERE] = str(test.where.value)
-    keys = build_writing(manifest.models[test.model].config).keys
+    keys = manifest.models[test.model].config.writing().keys
     plain = [*readable_columns(columns or {})] or [*(columns or ())]
     shown = [_spelled(columns, key, test.model, test.place) for key in keys] or plain[:MOST_SHOWN]
     compared: tuple[tuple[str, str], ...] = ()
@@ -304,7 +303,7 @@ def _declared_columns(manifest: Manifest, compiled: CompiledFiles, name: str) ->
     known = compiled.known(name)
     if known is None or known.columns is None:
         return None
-    added = build_writing(manifest.models[name].config).added
+    added = manifest.models[name].config.writing().added
     return {**{column.name: column.type for column in known.columns}, **{column.name: column.type for column in added}}
 
 

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.clock import now_ms
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.engine.batch.sink import Step
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.progress.progress import Progress

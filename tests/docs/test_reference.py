@@ -16,7 +16,7 @@ from lakesql.compile.table import DEAD_LETTER_COLUMNS
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import fields_of
 from lakesql.graph.selector import METHODS
-from lakesql.model.config import MODES
+from lakesql.modes.all_modes import MODES
 from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Watermark, _ColumnOptions, _StreamOptions

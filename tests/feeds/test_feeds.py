@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from lakesql.compile import batch
-from lakesql.compile.merge import newest_rows
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.records.debezium import debezium_field
+from lakesql.modes.batches.merge import newest_rows
 from lakesql.names import RANK
 from tests.feeds.delivery import make_feeds
 from tests.feeds.suite import MODELS, Kill, Suite, random_kills

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.errors import ProjectError
 from tests.nexmark.events import COLUMNS, WATERMARK, Arrivals, closing, cut, make_events
 from tests.nexmark.queries import QUERIES, Answered, Refused

@@ -12,7 +12,9 @@ from lakesql.cli.review import load_new
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import fields_of
 from lakesql.errors import ProjectError, RunError
-from lakesql.model.config import MODES
+from lakesql.model.config import TableConfig
+from lakesql.model.option_effects import OF_ALL_MODES
+from lakesql.modes.all_modes import MODES
 from lakesql.plan.steps import plan_table
 from lakesql.progress.decide import decide
 from lakesql.progress.state import Resume
@@ -21,7 +23,7 @@ from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import Change, find_change
 from lakesql.review.compare import find_unchanged
 from lakesql.review.continuation import find_refusals, old_progress
-from lakesql.review.option_changes import JUDGED_ELSEWHERE, OPTION_VERDICTS
+from lakesql.review.option_changes import JUDGED_ELSEWHERE
 from lakesql.review.table_changes import find_table_changes, former_table, table_specs
 from lakesql.review.verdicts import CAUSES
 from lakesql.run.identities import query_identities
@@ -60,11 +62,11 @@ def check_progress(change: Change) -> None:
     now = query_identities(change.after, folder)[0]
     assert (state.model, state.owner, state.folder) == (now.model, now.owner, now.folder)
     assert (state.shape, state.mode, state.keys) == (now.shape, now.mode, now.keys)
-    assert (state.is_idempotent, state.marks_deletes) == (now.is_idempotent, now.marks_deletes)
+    assert (state.unique_by, state.deletes) == (now.unique_by, now.deletes)
     was = query_identities(change.before, folder)[0]
     if state.entry is not None:
         assert (state.entry.state, state.entry.mode, state.entry.keys) == (was.shape, was.mode, was.keys)
-        assert state.entry.marks_deletes == was.marks_deletes
+        assert state.entry.deletes == was.deletes
     said = [it for it in find_refusals(change) if it.condition in CONDITIONS]
     try:
         decision = decide(state)
@@ -98,10 +100,12 @@ def check_table(change: Change) -> None:
     assert any(it.verdict == "alter" for it in found.reasons) == bool(steps) or state is None
 
 
-def test_every_option_of_every_mode_has_a_verdict() -> None:
-    options = {field.name for kind in MODES.values() for field in fields_of(kind)}
-    assert options == OPTION_VERDICTS.keys() | JUDGED_ELSEWHERE
-    assert not OPTION_VERDICTS.keys() & JUDGED_ELSEWHERE
+@pytest.mark.parametrize("kind", MODES.values(), ids=MODES)
+def test_every_option_of_a_mode_has_a_verdict(kind: type[TableConfig]) -> None:
+    options = {field.name for field in fields_of(kind)}
+    effects = {*OF_ALL_MODES, *kind.own_effects}
+    assert options - JUDGED_ELSEWHERE == effects
+    assert not OF_ALL_MODES.keys() & kind.own_effects.keys()
 
 
 def test_every_condition_of_a_case_is_known() -> None:

@@ -23,9 +23,10 @@ from lakesql.catalog.live_tables import LiveTable, read_live_table
 from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.model.table_name import TableName
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import (
     LEDGER_BATCH,
     LEDGER_CHECKPOINT,
@@ -145,7 +146,8 @@ def test_what_a_change_does_is_worked_out_from_the_table(plan: Plan, project: Pa
 def test_rows_of_other_keys_are_found_in_the_ledger(plan: Plan, project: Path) -> None:
     write(ordered(make_table(project)), **{**BY_ID, LEDGER_KEYS: '["id", "size"]'})
     assert reasons(plan()) == [("rebuild", "keys-changed")]
-    assert build_select(load_project(Options(project_dir=project)), "sizes").identity == ("id",)
+    select = build_select(load_project(Options(project_dir=project)), "sizes")
+    assert batches_of(select).identity == ("id",)
 
 
 def test_rows_of_other_keys_are_found_whichever_model_wrote_them(plan: Plan, project: Path) -> None:

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Operation
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.errors import render_problem
 from lakesql.events import Emit, Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest

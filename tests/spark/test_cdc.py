@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.sources.broker import Brokers
 from lakesql.events import MaintenanceFailed, TableMaintained

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.engine.batch.sink import Step
 from lakesql.events import BatchCommitted, Event, Retrying
 from lakesql.run.bind import bind_selects

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
 from lakesql.run.bind import bind_selects

@@ -18,9 +18,9 @@ import pytest
 from lakesql.catalog.connect import open_catalog
 from lakesql.catalog.table_facts import read_facts
 from lakesql.clock import now_ms
+from lakesql.compile.build_select import build_selects
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.maintenance import iceberg_options
-from lakesql.compile.select import build_selects
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS, Keeper
 from lakesql.engine.progress.lease import Leases

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.engine.progress.moved import settle_files
 from lakesql.events import Noted
 from lakesql.project.profiles import checkpoint_of

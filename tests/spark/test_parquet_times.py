@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.sources.broker import Brokers
 from lakesql.events import Noted

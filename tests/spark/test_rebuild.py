@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS
 from lakesql.engine.progress.checkpoint import list_files
 from lakesql.engine.progress.lease import Leases

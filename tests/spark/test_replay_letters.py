@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lakesql.cli.main import run_command
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import RunError
 from lakesql.events import Event

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from lakesql.compile.select import build_select
+from lakesql.compile.build_select import build_select
 from lakesql.progress import decide
 from lakesql.select.same_state import is_same_state
 from tests.spark.project import Project

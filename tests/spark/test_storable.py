@@ -11,8 +11,10 @@ from lakesql.compile.storable import find_taken_names, find_unstorable, takes
 from lakesql.compile.table import TableColumn, TableSpec, create_table
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
-from lakesql.model.config import Append, PartitionField, read_config
+from lakesql.model.config import PartitionField
 from lakesql.model.table_name import TableName
+from lakesql.modes.append import Append
+from lakesql.modes.read_config import read_config
 from tests.spark.project import Lake, Project
 
 TYPES = (

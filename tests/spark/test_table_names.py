@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from lakesql.compile.insert import insert_statement
-from lakesql.compile.merge import merge_parts
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.table import TableColumn, TableSpec
-from lakesql.model.config import PartitionField, SortField, Upsert
+from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
+from lakesql.modes.batches.insert import insert_statement
+from lakesql.modes.batches.merge import merge_parts
+from lakesql.modes.upsert import Upsert
 from lakesql.plan import steps
 from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape

@@ -1,108 +1,123 @@
-"""A mode is one value and its statements: the type checker says so of a mode that is added here."""
+"""A mode is two files: one is added here, and everything that asks a mode is asked of it."""
 
 from __future__ import annotations
 
-import os
-import re
+import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from lakesql.cli.main import run_command
+from lakesql.modes.all_modes import MODES
+from lakesql.modes.batches.all_batches import BATCHES
+from lakesql.modes.batches.batches import Batches
+from tests.types.insert_new import InsertNew
+from tests.types.insert_new_batches import InsertNewBatches
+
 ROOT = Path(__file__).parents[2]
 
-DECLARED = '''
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsertNew(TableConfig):
-    """`mode='insert_new'`: a row is inserted where its key is not there."""
+MODEL = "{{ config(mode='insert_new', keys=['view_id'], tags=['new']) }}\nSELECT * FROM {{ stream('clicks') }}\n"
 
-    keys: tuple[str, ...] = option("Columns that identify a row.", read=_read_keys)
-
-
-Config = {modes} | InsertNew
-MODES: Mapping[str, type[Config]] = {{{words}, "insert_new": InsertNew}}
-'''
-
-MEANT = """        case InsertNew(keys=keys):
-            return Writing(
-                mode="insert_new",
-                keys=keys,
-                not_null=keys,
-                compared={"keys": keys},
-                is_positioned=False,
-                output_mode="append",
-                can_replay=False,
-                is_idempotent=True,
-                can_be_streamed=True,
-                empty_when="no rows added",
-            )
+SIZES = """\
+{{ config(mode='insert_new', keys=['name'], ignored=['none']) }}
+SELECT name, size FROM {{ stream('sizes') }}
 """
 
-WRITTEN = """        case InsertNew(keys=keys):
-            names = ", ".join(keys)
-            unknown = f"({names}) NOT IN (SELECT {names} FROM {table})"
-            insert = f"INSERT INTO {table} SELECT * FROM {ROWS_VIEW} WHERE {unknown}"
-            return *rows, Write(COMMIT, Bounded((insert,), ()))
+STREAM = """\
+streams:
+  - name: sizes
+    connection: shop
+    topic: sizes
+    columns: {name: string, size: bigint}
+"""
+
+UNIT_TEST = """\
+unit_tests:
+  - name: first_stays
+    model: sizes
+    given:
+      - stream: sizes
+        batches:
+          - - {name: a, size: 1}
+            - {name: a, size: 2}
+            - {name: none, size: 3}
+            - {size: 4}
+          - - {name: a, size: 5}
+            - {name: b, size: 6}
+    expect:
+      rows:
+        - {name: a, size: 1, inserted: true}
+        - {name: b, size: 6, inserted: true}
+      dead_letters:
+        - {stream: sizes, reason: key-missing}
 """
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package in which the mode is declared, and no more."""
-    directory = tmp_path_factory.mktemp("mode")
-    shutil.copytree(ROOT / "lakesql", directory / "lakesql", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", directory)
-    config = directory / "lakesql" / "model" / "config.py"
-    declared = re.compile(r"\nConfig = (?P<modes>.+)\nMODES: .+ = \{(?P<words>.+)\}\n")
-    text, count = declared.subn(lambda found: DECLARED.format_map(found.groupdict()), config.read_text())
-    assert count == 1
-    config.write_text(text)
-    return directory
-
-
-def check_types(package: Path) -> set[str]:
-    """The files in which the type checker finds an error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--cache-dir", str(package / "cache")],
-        cwd=package,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = set(re.findall(r"^(lakesql/\S+?):\d+: error: ", done.stdout, flags=re.MULTILINE))
-    assert done.returncode == (1 if found else 0), done.stdout + done.stderr
-    return found
-
-
-def add_case(file: Path, case: str) -> None:
-    text = file.read_text().replace("Append, ", "Append, InsertNew, ", 1) if "Append, " in file.read_text() else ""
-    before, last, after = text.rpartition("        case _:\n            assert_never(config)\n")
-    assert last
-    file.write_text(f"{before}{case}{last}{after}")
-
-
-def test_a_new_mode_needs_what_it_means_and_its_statements_and_nothing_else(package: Path, tmp_path: Path) -> None:
-    assert check_types(package) == {"lakesql/compile/batch.py", "lakesql/model/writing.py"}
-    add_case(package / "lakesql" / "model" / "writing.py", MEANT)
-    assert check_types(package) == {"lakesql/compile/batch.py"}
-    add_case(package / "lakesql" / "compile" / "batch.py", WRITTEN)
-    assert check_types(package) == set()
-
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shop, in a process that knows the mode."""
+    monkeypatch.setitem(MODES, InsertNew.mode, InsertNew)
+    monkeypatch.setitem(BATCHES, InsertNew, InsertNewBatches)
     for name in ("models", "streams", "macros"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))
     for name in ("profiles.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
-    model = "{{ config(mode='insert_new', keys=['view_id']) }}\nSELECT * FROM {{ stream('clicks') }}\n"
-    (tmp_path / "models" / "first_clicks.sql").write_text(model)
-    done = subprocess.run(
-        [sys.executable, "-m", "lakesql", "compile", "--select", "first_clicks"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        capture_output=True,
-        text=True,
-        check=False,
+    (tmp_path / "models" / "first_clicks.sql").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_it_is_compiled_with_its_statements_and_what_is_said_of_it(project: Path) -> None:
+    assert run_command(["compile", "--select", "first_clicks"]) == 0
+    text = (project / "target/compiled/models/first_clicks.sql").read_text()
+    assert text.startswith("-- shop.first_clicks: mode insert_new, table ")
+    assert "-- rows: one for each view_id, as it was inserted\n" in text
+    assert "-- bad records: " in text and "rows whose view_id is NULL go to " in text
+    assert "`inserted` boolean" in text or "inserted boolean" in text
+    assert (
+        "WHERE NOT EXISTS (SELECT 1 FROM lake.shop.first_clicks AS target WHERE target.view_id = source.view_id" in text
     )
-    assert done.returncode == 0, done.stderr
-    assert "WHERE (view_id) NOT IN (SELECT view_id FROM lake.shop.first_clicks);" in done.stdout
+    assert run_command(["parse"]) == 0  # and once more, from what the caches have
+    assert run_command(["compile", "--select", "first_clicks"]) == 0
+    assert (project / "target/compiled/models/first_clicks.sql").read_text().startswith(text[:100])
+
+
+def test_its_options_are_decoded_and_its_checks_refuse(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = project / "models/first_clicks.sql"
+    path.write_text(MODEL.replace("keys=", "key="))
+    assert run_command(["parse"]) == 2
+    assert "unknown-option" in capsys.readouterr().err
+    path.write_text(MODEL.replace("'view_id'", "'nothing'"))
+    assert run_command(["parse"]) == 2
+    assert "key-not-selected" in capsys.readouterr().err
+    path.write_text(MODEL.replace("SELECT *", "SELECT DISTINCT view_id"))
+    assert run_command(["parse"]) == 2
+    assert "cdc-stateful" in capsys.readouterr().err
+
+
+def test_a_plan_says_what_another_value_of_its_options_means(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["parse"]) == 0
+    (project / "target").rename(project / "before")
+    (project / "models/first_clicks.sql").write_text(MODEL.replace("tags=", "ignored=['x'], tags="))
+    capsys.readouterr()
+    run_command(["plan", "--state", "before", "--output", "json", "--select", "first_clicks"])
+    said = json.loads(capsys.readouterr().out)
+    (model,) = said["models"]
+    assert [(it["verdict"], it["condition"]) for it in model["reasons"]] == [("next-batch", "option-changed")]
+
+
+def test_its_batches_are_written_by_a_unit_test(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "models/sizes.sql").write_text(SIZES)
+    (project / "streams/sizes.yml").write_text(STREAM)
+    (project / "models/sizes.yml").write_text(UNIT_TEST)
+    assert run_command(["test", "--select", "sizes"]) == 0, "".join(capsys.readouterr())
+
+
+def test_a_mode_without_an_answer_is_none() -> None:
+    class Silent(Batches):
+        pass
+
+    abstract = Batches.__abstractmethods__
+    assert abstract == {"check", "steps", "unique_by", "rows"}
+    assert Silent.__abstractmethods__ == abstract

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.compile.batch import NEW_COMMIT, MakeView, ReadBounds, Remember, Write, batch_steps
-from lakesql.compile.merge import BOUNDS_PLACE, KeyRange
+from lakesql.compile.batch import NEW_COMMIT, MakeView, ReadBounds, Remember, Write
+from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange
 from lakesql.compile.statements import compiled_text
+from lakesql.modes.batches.all_batches import batches_of
 from tests.unit.test_select import build
 
 PLAIN = "SELECT id, Status, at FROM {{ stream('orders') }}"
@@ -23,7 +24,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_other(name: str) -> None:
     select = build(*MODELS[name])
-    steps = batch_steps(select, select.columns)
+    steps = batches_of(select).steps(select.columns)
     shown = compiled_text(select).split("\n\n-- when the table does not exist; ")[-1].split(";\n\n-- ")[1:]
     shown = [each for each in shown if "\nCALL " not in each]
     expected = []
@@ -40,7 +41,7 @@ def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_oth
 @pytest.mark.parametrize("name", MODELS)
 def test_a_batch_begins_with_its_rows_and_ends_with_its_one_write(name: str) -> None:
     select = build(*MODELS[name])
-    steps = batch_steps(select, select.columns)
+    steps = batches_of(select).steps(select.columns)
     assert isinstance(steps[0], MakeView) and steps[0].name == "_lakesql_rows" and steps[0].query == select.text
     assert [isinstance(step, Write) for step in steps] == [False] * (len(steps) - 1) + [True]
 
@@ -48,7 +49,7 @@ def test_a_batch_begins_with_its_rows_and_ends_with_its_one_write(name: str) -> 
 @pytest.mark.parametrize("name", MODELS)
 def test_bounds_are_read_from_an_existing_view_and_alone_change_the_printed_write(name: str) -> None:
     select = build(*MODELS[name])
-    steps = batch_steps(select, select.columns)
+    steps = batches_of(select).steps(select.columns)
     views: set[str] = set()
     has_bounds = False
     for step in steps:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.compile.merge import KeyRange
+from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import Day
 from lakesql.engine.batch.bounds import BULK, MATCHED, ROWS_PER_KEY, bounds_pay, match_few
 from lakesql.ledger.entry import Snapshot

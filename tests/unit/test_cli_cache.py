@@ -18,7 +18,9 @@ from lakesql.cli.project import load_project
 from lakesql.compile.compiled import compiled_files, write_copies
 from lakesql.decode import Node, node_of
 from lakesql.errors import LakesqlError, Place
-from lakesql.model.config import Append, AvailableNow, Every, Upsert
+from lakesql.model.config import AvailableNow, Every
+from lakesql.modes.append import Append
+from lakesql.modes.upsert import Upsert
 from lakesql.project.cache import CacheFile
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration

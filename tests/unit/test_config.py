@@ -6,20 +6,10 @@ import pytest
 
 from lakesql.decode import Node
 from lakesql.errors import ProjectError
-from lakesql.model.config import (
-    Append,
-    AvailableNow,
-    Config,
-    Every,
-    PartitionField,
-    SortField,
-    Upsert,
-    check_defaults,
-    folder_defaults,
-    merge_config,
-    mode_of,
-    read_config,
-)
+from lakesql.model.config import AvailableNow, Every, MaintenanceConfig, PartitionField, SortField, TableConfig
+from lakesql.modes.append import Append
+from lakesql.modes.read_config import check_defaults, folder_defaults, merge_config, read_config
+from lakesql.modes.upsert import Upsert
 from lakesql.project.settings import parse_settings
 from lakesql.template.template import Macros, parse_template
 
@@ -36,7 +26,7 @@ def settings(text: str) -> Node:
     return parse_settings("pyproject.toml", f"[tool.lakesql]\nname = 'shop'\n[tool.lakesql.models]\n{text}").models
 
 
-def read(options: str, defaults: Node = NO_DEFAULTS) -> Config:
+def read(options: str, defaults: Node = NO_DEFAULTS) -> TableConfig | MaintenanceConfig:
     return read_config(call(options), defaults)
 
 
@@ -50,7 +40,7 @@ def test_a_mode_is_enough_for_append_and_keys_for_upsert() -> None:
     assert read("mode='append'") == Append()
     assert read("mode='upsert', keys='id'") == Upsert(keys=("id",))
     assert read("mode='upsert', keys=('a', 'b')") == Upsert(keys=("a", "b"))
-    assert (mode_of(Append()), mode_of(Upsert(keys=("a",)))) == ("append", "upsert")
+    assert (Append.mode, Upsert.mode) == ("append", "upsert")
 
 
 @pytest.mark.parametrize(

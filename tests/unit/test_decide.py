@@ -76,9 +76,9 @@ def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | N
     written = entry(5, mode="upsert", keys=("id", "Day"))
     assert refusal(state(there, written, mode="append")) == "mode-changed"
     assert refusal(state(there, written, mode="upsert", keys=("id",))) == "keys-changed"
-    marked = entry(5, mode="cdc", keys=("id",), marks_deletes=True)
+    marked = entry(5, mode="cdc", keys=("id",), deletes="soft")
     assert refusal(state(there, marked, mode="cdc", keys=("id",))) == "mode-changed"
-    assert isinstance(outcome(state(there, marked, mode="cdc", keys=("id",), marks_deletes=True)), Resume | StartFrom)
+    assert isinstance(outcome(state(there, marked, mode="cdc", keys=("id",), deletes="soft")), Resume | StartFrom)
     for same in (
         state(there, written, mode="upsert", keys=("day", "id")),
         state(there, written, mode="append", has_rows=False),
@@ -91,7 +91,7 @@ def test_rows_that_another_model_has_written_otherwise_are_refused() -> None:
     """A model that has another name and the same table begins with its rows, whatever the checkpoint says."""
     written = replace(entry(5, mode="upsert", keys=("id",)), model="orders_before")
     for there, own in [(None, None), (checkpoint(3, 3), entry(3, mode="upsert", keys=("id", "day")))]:
-        given = state(there, own, has_rows=True, written=written, is_idempotent=True)
+        given = state(there, own, has_rows=True, written=written, unique_by=("id",))
         assert refusal(replace(given, mode="append")) == "mode-changed"
         assert refusal(replace(given, mode="upsert", keys=("id", "day"))) == "keys-changed"
         assert isinstance(decide(replace(given, mode="upsert", keys=("ID",))), Resume if there else Fresh)
@@ -294,8 +294,8 @@ def test_a_lost_checkpoint_needs_positions_that_its_kind_of_source_can_start_fro
 
 
 def test_state_is_not_in_the_ledger() -> None:
-    for is_idempotent in (True, False):
-        assert refusal(state(None, entry(5, state="s"), shape="s", is_idempotent=is_idempotent)) == "checkpoint-lost"
+    for unique_by in (("id",), ()):
+        assert refusal(state(None, entry(5, state="s"), shape="s", unique_by=unique_by)) == "checkpoint-lost"
     assert isinstance(decide(state(None, entry(5, state="s"))), StartFrom)
 
 
@@ -413,11 +413,11 @@ FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"
         (state(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),
         # The table is not: in mode append, what is in it would stand there twice.
         (state(checkpoint(5, 5), None, has_rows=True), "Drop the table, or", "To read all again"),
-        (state(checkpoint(5, 5), None, has_rows=True, is_idempotent=True), "To read all again", "Drop the table"),
+        (state(checkpoint(5, 5), None, has_rows=True, unique_by=("id",)), "To read all again", "Drop the table"),
         (state(checkpoint(5, 5), None), "lakesql rewind orders --to checkpoint", "Drop the table"),
         # Neither says what was read.
         (FROM_FILES, "--to TIME --allow-duplicates", "#"),
-        (replace(FROM_FILES, is_idempotent=True), "--to TIME", "--allow"),
+        (replace(FROM_FILES, unique_by=("id",)), "--to TIME", "--allow"),
         (state(checkpoint(5, 5), entry(5), sources=(Source("orders", "table"),)), "--to start --allow", "--to TIME"),
     ],
 )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from lakesql.compile.insert import insert_statement
 from lakesql.model.table_name import TableName
+from lakesql.modes.batches.insert import insert_statement
 
 NAME = TableName("lake", "shop", "clicks")
 

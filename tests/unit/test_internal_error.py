@@ -10,7 +10,7 @@ import pytest
 
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.errors import InternalError, Place
 from tests.golden.test_golden import FOLDER, parse_case
 

@@ -8,9 +8,11 @@ import pytest
 
 from lakesql.errors import Place, ProjectError
 from lakesql.graph.manifest import Manifest, load_manifest, parse_declarations, reads_model
-from lakesql.model.config import Append, AvailableNow, Every, Trigger, Upsert
+from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
+from lakesql.modes.append import Append
+from lakesql.modes.upsert import Upsert
 from lakesql.project.duration import Duration
 from lakesql.project.files import ProjectFiles, SourceFile, outputs_of
 from lakesql.project.profiles import Target

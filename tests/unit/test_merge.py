@@ -6,10 +6,11 @@ import pytest
 from sqlglot import exp, parse_one
 
 from lakesql.compile.batch import Bounded, Write
-from lakesql.compile.merge import BOUNDS_PLACE, KeyRange, merge_parts, newest_rows
+from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange
 from lakesql.compile.quote import Day, Instant
-from lakesql.model.config import Upsert
 from lakesql.model.table_name import TableName
+from lakesql.modes.batches.merge import merge_parts, newest_rows
+from lakesql.modes.upsert import Upsert
 
 NAME = TableName("lake", "shop", "orders")
 

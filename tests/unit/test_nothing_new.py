@@ -26,7 +26,7 @@ from lakesql.catalog.metadata_text import open_metadata, read_opened
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.clock import now_ms
-from lakesql.compile.select import build_selects
+from lakesql.compile.build_select import build_selects
 from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, StreamEmpty
 from lakesql.model.table_name import TableName
 from lakesql.names import (

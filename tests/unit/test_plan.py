@@ -11,6 +11,7 @@ from lakesql.compile.table import DEFAULT_PROPERTIES, MARKS, TableColumn, TableS
 from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
+from lakesql.model.writing import Versions
 from lakesql.plan.steps import (
     Step,
     add_columns,
@@ -323,7 +324,7 @@ class TestShape:
 
     @pytest.mark.parametrize("policy", POLICIES)
     def test_versions_are_not_told_apart_by_fewer_columns_unless_that_is_said(self, policy: SchemaChange) -> None:
-        fewer = replace(SPEC, columns=SPEC.columns[:1], tracks_all=True)
+        fewer = replace(SPEC, columns=SPEC.columns[:1], versions=Versions())
         if policy == "sync_all_columns":
             assert plan(fewer, policy=policy) == (drop_column(ORDERS, "amount"),)
         else:
@@ -333,7 +334,7 @@ class TestShape:
     def test_versions_are_not_left_without_what_says_when_they_are_valid(self, policy: SchemaChange) -> None:
         added = {"valid_from": "since", "is_current": "current"}
         history = replace(with_columns(order_id="bigint", since="date", current="boolean"), added=added)
-        history = replace(history, is_history=True)
+        history = replace(history, versions=Versions(("order_id",)))
         former = having(
             StateColumn("order_id", "bigint"), StateColumn("since", "date"), StateColumn("is_now", "boolean")
         )

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.compile.select import Select, build_select, output_columns
+from lakesql.compile.build_select import build_select
+from lakesql.compile.select import Select, output_columns
 from lakesql.compile.statements import compiled_text
 from lakesql.compile.table import UNKNOWN_TYPE
 from lakesql.errors import Place, ProjectError

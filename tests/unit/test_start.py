@@ -151,7 +151,7 @@ def test_topics_of_a_renamed_stream_whose_ids_are_not_known_are_not_read_twice()
         other = replace(SOURCE, name="other", topics={"shop.orders": now})
         given = state(checkpoint(5, 5), entry(5, topics=known), sources=(other,))
         assert chosen(given, to) == "rewind-duplicates"
-        for may in (chosen(given, to, allow_duplicates=True), chosen(replace(given, is_idempotent=True), to)):
+        for may in (chosen(given, to, allow_duplicates=True), chosen(replace(given, unique_by=("id",)), to)):
             assert isinstance(may, StartFrom) and may.positions == {}
 
 
@@ -159,7 +159,7 @@ def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows() -> None:
     given = state(checkpoint(5, 5), entry(5))
     assert chosen(given, "start") == "rewind-duplicates"
     assert isinstance(chosen(given, "start", allow_duplicates=True), StartFrom)
-    assert isinstance(chosen(replace(given, is_idempotent=True), "start"), StartFrom)
+    assert isinstance(chosen(replace(given, unique_by=("id",)), "start"), StartFrom)
     assert chosen(replace(given, entry=None), "start") == "rewind-duplicates", "its history was expired"
     found = chosen(replace(given, entry=None, has_rows=False), "start")
     assert isinstance(found, StartFrom) and (found.positions, found.follows, found.start_ms) == ({}, None, None)
@@ -169,7 +169,7 @@ def test_a_rewind_to_a_time_is_refused_where_it_would_duplicate_rows() -> None:
     assert chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000) == "rewind-duplicates"
     found = chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000, allow_duplicates=True)
     assert isinstance(found, StartFrom)
-    found = chosen(state(None, entry(5), is_idempotent=True), 1_700_000_000_000)
+    found = chosen(state(None, entry(5), unique_by=("id",)), 1_700_000_000_000)
     assert isinstance(found, StartFrom)
     assert (found.positions, found.follows, found.start_ms) == ({}, Batch(ID, 5), 1_700_000_000_000)
     for kind in ("table", "rate"):
@@ -179,7 +179,7 @@ def test_a_rewind_to_a_time_is_refused_where_it_would_duplicate_rows() -> None:
 
 def test_the_next_run_resumes_from_a_rewound_checkpoint() -> None:
     """Each place to continue from gives a checkpoint that the next run continues with."""
-    given = state(checkpoint(5, 3), entry(5), is_idempotent=True)
+    given = state(checkpoint(5, 3), entry(5), unique_by=("id",))
     for to in ("ledger", "checkpoint", "start", 1):
         found = chosen(given, to)
         assert isinstance(found, StartFrom)

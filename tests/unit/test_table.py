@@ -14,8 +14,12 @@ from lakesql.compile.table import (
     partition_text,
     sort_text,
 )
-from lakesql.model.config import Append, Cdc, PartitionField, Scd2, SortField, Upsert
+from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
+from lakesql.modes.append import Append
+from lakesql.modes.cdc import Cdc
+from lakesql.modes.scd2 import Scd2
+from lakesql.modes.upsert import Upsert
 
 NAME = TableName("lake", "shop", "orders")
 COLUMNS = (TableColumn("id", "bigint", 'it\'s "the"\nnumber \\'), TableColumn("order day", None))

@@ -12,8 +12,8 @@ import pytest
 from lakesql.cli.init import write_project
 from lakesql.cli.main import COMMANDS, REMOVING, cli, run_command
 from lakesql.decode import fields_of
-from lakesql.model.config import MODES
 from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.modes.all_modes import MODES
 from lakesql.project.profiles import Target
 from lakesql.project.settings import Settings
 from lakesql.stream.stream import _StreamOptions

@@ -27,7 +27,7 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
     `bad-expression` and `wrong-type`, of what is expected of the rows).
     """
     for binding in bindings:
-        records = empty_records(session, binding, select.writing.is_positioned)
+        records = empty_records(session, binding, select)
         replace_view(records, binding.stream.name)
     rows: DataFrame = session.sql(select.text)
     names = Counter(name.lower() for name in rows.columns)

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.merge import KeyRange
+from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import Day, Instant, Literal, identifier
 from lakesql.engine.ledger.snapshots import JavaTable
 from lakesql.engine.spark.gateway import java_class

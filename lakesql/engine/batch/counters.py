@@ -110,14 +110,14 @@ class BatchCounters:
         self._checks: tuple[Check, ...] = ()
         self.followers = 0  # tombstones that have turned out to follow a delete
 
-    def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
-        """Parsed records, watched."""
+    def stream(self, records: DataFrame, stream: Stream, select: Select, has_changes: bool) -> DataFrame:
+        """Parsed records, watched; those that are changes by which rows are made (`has_changes`) as such."""
         return _watch(
             self._records,
             records,
             _record_counts(
-                _event_time(stream, select),
-                select.writing.is_mirror,
+                _event_time(stream, select, RAW in records.columns),
+                has_changes,
                 bool(select.kept),
                 select.has_moves,
                 IGNORED in records.columns,
@@ -346,10 +346,10 @@ def _watch(watched: list[_Watched], frame: DataFrame, counted: tuple[Column, ...
     return frame.observe(watched[-1].observation, *counted)
 
 
-def _event_time(stream: Stream, select: Select) -> str:
+def _event_time(stream: Stream, select: Select, has_raw: bool) -> str:
     """The time of an event, as SQL: the watermark's column, else the record's own time where it is at hand."""
     if stream.watermark:
         return f"CAST({identifier(stream.watermark.column)} AS timestamp)"
     if "timestamp" in select.query.record_fields:
         return f"{RECORD}.timestamp"
-    return f"{RAW}.timestamp" if select.writing.has_positions else "CAST(NULL AS timestamp)"
+    return f"{RAW}.timestamp" if has_raw else "CAST(NULL AS timestamp)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from lakesql.compile.batch import RememberMoves
-from lakesql.compile.merge import KeyRange
+from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.compile.statements import memory_spec

@@ -7,26 +7,18 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import (
-    MakeView,
-    Truncate,
-    changed_view,
-    current_view,
-    cut_view,
-    moved_on_view,
-    newest_known_view,
-    newest_view,
-    placed_view,
-    told_apart_view,
-)
+from lakesql.compile.batch import MakeView, Truncate
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
 from lakesql.engine.records.key_changes import with_moves
 from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.sources.parsed import good_records
 from lakesql.engine.spark.internals import replace_view
 from lakesql.errors import RunError
+from lakesql.modes.batches.all_batches import batches_of
+from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION, RAW
 
 
@@ -34,21 +26,45 @@ from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POS
 class Feed:
     """What is in a batch of changes: a `truncate`, or None; and whether it `is_cut`.
 
-    It may have a part of a transaction that changes keys then, whose changes are the view `_lakesql_cut`.
+    It may have a part of a transaction that changes keys then, whose changes are the view `_lakesql_cut`. `is_read`:
+    its records have been read already, and counted.
     """
 
     truncate: Truncate | None = None
     is_cut: bool = False
+    is_read: bool = False
 
 
-def open_feed(
+def give_rows(
     session: SparkSession,
     select: Select,
+    binding: StreamBinding,
+    records: DataFrame,
+    counters: BatchCounters,
+    moves: Moves,
+    with_deleted: bool = True,
+) -> Feed:
+    """Make the view, under the stream's name, of what the SELECT is given: its good records, or the rows that the
+    changes of a feed leave, `with_deleted` rows where the table keeps these.
+
+    Raises what `_open_feed` raises.
+    """
+    views = batches_of(select).feed_views
+    good = good_records(counters.stream(records, binding.stream, select, views is not None))
+    if views is not None:
+        return _open_feed(session, views, binding, good, counters, moves, with_deleted)
+    replace_view(good, binding.stream.name)
+    return Feed()
+
+
+def _open_feed(
+    session: SparkSession,
+    views: FeedViews,
     binding: StreamBinding,
     changes: DataFrame,
     counters: BatchCounters,
     moves: Moves,
-    with_deleted: bool = True,
+    with_deleted: bool,
 ) -> Feed:
     """Make, of the changes of a feed, the view of the newest ones, whose rows are made once, and what is left,
     `with_deleted` rows where the model marks them. `moves` has what earlier batches remember.
@@ -56,58 +72,59 @@ def open_feed(
     Raises `RunError` (`truncate-refused`) where the model takes none, or where nobody knows which rows of the table it
     removes: one of several topics has it, or it lacks its place in the sequence.
     """
+    select = views.select
     replace_view(changes.drop(RAW), CHANGES_VIEW)  # all columns of its newest changes are kept
-    newest = counters.rows(session.sql(newest_view(select).query), ())
+    newest = counters.rows(session.sql(views.newest().query), ())
     newest = newest.localCheckpoint()
     counts = counters.read()
     if counts.valueless:
-        changes, counters.followers = with_lone_tombstones(session, select, binding, changes, counts.valueless)
+        changes, counters.followers = with_lone_tombstones(session, views, binding, changes, counts.valueless)
         replace_view(changes.drop(RAW), CHANGES_VIEW)
-        newest = _newest(session, select)
+        newest = _newest(session, views)
     is_mixed = 0 < counts.reads < counts.records or 0 < counts.unplaced < counts.reads
-    placed = placed_view(select) if is_mixed else None
+    placed = views.placed() if is_mixed else None
     if placed:
         replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
-        newest = _newest(session, select)
+        newest = _newest(session, views)
     is_cut, is_recalled = False, select.has_moves and moves.recall(session, select, bool(counts.moves))
-    if is_recalled and (told_apart := told_apart_view(select)):
+    if is_recalled and (told_apart := views.told_apart()):
         moved = with_moves(changes, contract_of(binding)).drop(RAW)
         replace_view(moved.localCheckpoint(), CHANGES_VIEW)
-        cut = session.sql(cut_view(select).query).localCheckpoint()
+        cut = session.sql(views.cut().query).localCheckpoint()
         replace_view(cut, CUT_VIEW)
         moves.is_open = is_cut = not cut.isEmpty()
         replace_view(session.sql(told_apart.query).localCheckpoint(), told_apart.name)
         if placed:
             replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
-        newest = _newest(session, select)
-    if (counts.unsent or is_cut) and (known := newest_known_view(select)):
+        newest = _newest(session, views)
+    if (counts.unsent or is_cut) and (known := views.newest_known()):
         newest = session.sql(known.query).localCheckpoint()
     replace_view(newest, NEWEST_VIEW)
-    if (counts.unsent or is_cut) and is_recalled and (moved_on := moved_on_view(select)):
+    if (counts.unsent or is_cut) and is_recalled and (moved_on := views.moved_on()):
         while not newest.where(F.col(PAIR).isNotNull()).isEmpty():
             newest = session.sql(moved_on.query).localCheckpoint()
             replace_view(newest, NEWEST_VIEW)
     truncate = None
     if counts.truncates:
-        if not select.writing.takes_truncates:
-            raise _refused(select)
+        if refusal := batches_of(select).refuse_truncate():
+            raise refusal
         if any(stream.reads_several for stream in select.streams.values()):
             raise _refused_of_one(select)
         if counts.bad_truncates:
             raise _refused_without_place(select)
-        truncate = _read_truncate(newest, select)
-    for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
+        truncate = _read_truncate(newest, views)
+    for view in (views.changed(truncate is not None), views.current(with_deleted)):
         _make(session, view)
-    return Feed(truncate, is_cut)
+    return Feed(truncate, is_cut, is_read=True)
 
 
-def _newest(session: SparkSession, select: Select) -> DataFrame:
+def _newest(session: SparkSession, views: FeedViews) -> DataFrame:
     """The newest change of each key, of what the view of the changes is now."""
-    return session.sql(newest_view(select).query).localCheckpoint()
+    return session.sql(views.newest().query).localCheckpoint()
 
 
-def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
-    sequenced, marks = select.is_placed, select.writing.marks_deletes
+def _read_truncate(newest: DataFrame, views: FeedViews) -> Truncate:
+    sequenced, marks = views.select.is_placed, views.marks
     if not (sequenced or marks):
         return Truncate()
     position = F.col(f"{CHANGE}.position")
@@ -119,19 +136,6 @@ def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
 
 def _make(session: SparkSession, view: MakeView) -> None:
     replace_view(session.sql(view.query), view.name)
-
-
-def _refused(select: Select) -> RunError:
-    model, is_history = select.model, select.writing.is_history
-    why = "the model says on_truncate='fail'"
-    again = f"Fill the source again, and `lakesql rebuild {model.name}`."
-    return RunError.of(
-        "truncate-refused",
-        f"The source of model '{model.name}' was truncated, and "
-        f"{'no history has a truncate' if is_history else why}. Nothing of the batch was written.",
-        fix=again if is_history else f"{again} If the rows are to go, run once with on_truncate='apply' instead.",
-        place=model.option_place("mode" if is_history else "on_truncate"),
-    )
 
 
 def _refused_of_one(select: Select) -> RunError:

@@ -5,27 +5,26 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import closing_view, lone_tombstones_view, tombstone_keys_query
 from lakesql.compile.feed_tombstones import first_tombstones
-from lakesql.compile.select import Select
 from lakesql.engine.batch.bounds import read_keys
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, parse_binding, with_position
 from lakesql.engine.sources.raw import read_before
 from lakesql.engine.spark.internals import replace_view
+from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.names import CHANGES_VIEW, EARLIER_VIEW, RAW
 
 
 def with_lone_tombstones(
-    session: SparkSession, select: Select, binding: StreamBinding, changes: DataFrame, valueless: int
+    session: SparkSession, views: FeedViews, binding: StreamBinding, changes: DataFrame, valueless: int
 ) -> tuple[DataFrame, int]:
     """The changes of a batch that has so many tombstones, without those that follow a delete; how many these are.
 
     Where the batch of a partition begins with one, the topic is asked what stands before it. In a history that places
     in the log order, the others get places.
     """
-    view = lone_tombstones_view(select)
+    view, select = views.lone_tombstones(), views.select
     if view is None:
         return changes, 0
     changes = changes.localCheckpoint()  # parsed once for all that is asked of them
@@ -39,8 +38,8 @@ def with_lone_tombstones(
     changes = session.sql(view.query).localCheckpoint()
     replace_view(changes, CHANGES_VIEW)
     alone = changes.where(F.col(f"{RAW}.value").isNull()).count()
-    closing = closing_view(select)
+    closing = views.closing()
     if alone and closing and snapshots.table_exists(session, select.model.table):
-        keys = read_keys(session.sql(tombstone_keys_query(select)), tuple(select.feed_keys)) or ()
+        keys = read_keys(session.sql(views.tombstone_keys()), tuple(select.feed_keys)) or ()
         changes = session.sql(closing.query.text(keys)).localCheckpoint()
     return changes, valueless - alone

@@ -21,9 +21,8 @@ from lakesql.compile.batch import (
     Step,
     TakeTombstones,
     Write,
-    made_views,
 )
-from lakesql.compile.merge import KeyRange
+from lakesql.compile.key_range import KeyRange
 from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys, spare_files
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.mixed_tables import check_source_table
@@ -35,6 +34,8 @@ from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.model.writing import TASK_RECORDS
+from lakesql.modes.batches.all_batches import batches_of
+from lakesql.modes.batches.batches import made_views
 from lakesql.names import BATCH_VIEW, TOMBSTONES_VIEW, UNKNOWN
 
 NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
@@ -54,7 +55,7 @@ class PreparedWrite:
 
     `remembered` are the rows that the batch has put into the tombstones, `unknown` those of which a value is nowhere to
     be found. `is_of_table`: what is written is made of the table's rows too, or of there being none, and is made anew
-    where these have changed.
+    where these have changed. `only_adds` and `compares` are as in `Write`.
     """
 
     statement: str
@@ -63,6 +64,8 @@ class PreparedWrite:
     remembered: int
     unknown: DataFrame | None
     is_of_table: bool
+    only_adds: bool
+    compares: bool
 
 
 def prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack) -> PreparedWrite | None:
@@ -99,7 +102,7 @@ class _Preparation:
         self._frames = {view.name: rows.frame for view in made_views(sink.select)}
         self._bounds: tuple[KeyRange, ...] = ()
         self._unknown: DataFrame | None = None
-        self._is_counted, self._is_bounded, self._is_sequenced = rows.is_counted, False, False
+        self._is_counted, self._is_bounded, self._is_of_table = rows.is_counted, False, False
         self._is_first = write.new is not None and snapshots.is_empty(table)
 
     def take(self, step: Step) -> None:
@@ -124,6 +127,7 @@ class _Preparation:
                 # `select`: of a text as it stands, Spark does not find what is counted in the views that it names.
                 rows = self._session.sql(query.text(self._bounds)).select("*")
                 self._make_view(name, rows.localCheckpoint())
+                self._is_of_table = True
             case Remember():
                 self._remember(step)
             case Write():
@@ -133,7 +137,7 @@ class _Preparation:
 
     def finish(self) -> PreparedWrite:
         """The write, after all steps before it."""
-        write, truncate, is_history = self._write, self._rows.feed.truncate, self._select.writing.is_history
+        write, truncate = self._write, self._rows.feed.truncate
         has_none = self._is_first or (
             write.new is not None and not truncate and not may_match(self._table, self._bounds)
         )
@@ -149,12 +153,14 @@ class _Preparation:
             counters=self._rows.counters,
             remembered=self._remembered,
             unknown=self._unknown,
-            is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
+            is_of_table=has_none or self._is_of_table or self._unknown is not None,
+            only_adds=write.only_adds,
+            compares=write.compares,
         )
 
     def _settings(self, inserts: bool) -> dict[str, str]:
         """Spark's settings for the write. It `inserts` where the table has none of its keys."""
-        is_changing = self._select.writing.is_changing
+        is_changing = not self._write.only_adds
         is_small = self._rows.is_small and not self._rows.feed.truncate and self._is_still_small()
         joins_few = _joins_few(self._sink, self._table, is_small, self._bounds)
         settings = snapshots.distribution(
@@ -178,7 +184,7 @@ class _Preparation:
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
         """The write's bounds: of files that it writes anew all rows are joined, and would be compared with them."""
-        rewrites = self._select.writing.is_changing and snapshots.rewrites_files(self._table)
+        rewrites = not self._write.only_adds and snapshots.rewrites_files(self._table)
         return () if rewrites and not spare_files(self._table, self._bounds) else self._bounds
 
     def _check_deletes(self, step: CheckDeletes) -> None:
@@ -229,7 +235,7 @@ class _Preparation:
         replace_view(rows, step.name)
         self._make_view(step.newest.name, self._session.sql(step.newest.query))
         self._bounds = read_keys(self._keep(step.newest.name), step.keys) or () if self._is_bounded else ()
-        self._is_sequenced = len(step.rows.parts) > 1
+        self._is_of_table = self._is_of_table or len(step.rows.parts) > 1
 
     def _remember(self, step: Remember) -> None:
         if self._rows.feed.truncate or not self._keep(step.view).where(step.condition).isEmpty():
@@ -237,7 +243,7 @@ class _Preparation:
             self._remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
 
     def _make_view(self, name: str, frame: DataFrame) -> None:
-        if name == BATCH_VIEW and self._select.sequence and not self._select.writing.is_history:
+        if name == BATCH_VIEW and self._write.skips_older:
             frame = self._rows.counters.touched(frame)
         self._frames[name] = frame
         replace_view(frame, name)
@@ -270,7 +276,7 @@ def _joins_few(sink: Sink, table: snapshots.JavaTable, is_small: bool, bounds: t
     writing = sink.select.writing
     if not writing.keys or snapshots.rewrites_files(table):
         return False
-    if not writing.is_history and match_few(bounds, writing.keys):
+    if match_few(bounds, batches_of(sink.select).unique_by):
         return True
     if not is_small or writing.memories:
         return False

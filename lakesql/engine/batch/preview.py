@@ -23,10 +23,10 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     """
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
     sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
-    records, _ = open_streams(sink, arrived, counters, Moves())
+    records, feed = open_streams(sink, arrived, counters, Moves())
     checked = None
     made = with_valid_text(session.sql(select.text), select, sink.bindings, counters)
-    if select.writing.is_mirror:
+    if feed.is_read:  # its rows are counted as changes
         rows = made
     else:
         rows = counters.rows(checked_rows(session, select, made), select.writing.not_null, select.checks)

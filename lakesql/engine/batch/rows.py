@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import ReadBounds, Remember, Step, batch_steps, made_views
+from lakesql.compile.batch import KeepRows, ReadBounds, Remember, Step, Write
 from lakesql.compile.checks import names_of
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import DeadLetters, failed_places, rejected_records, rejected_rows
-from lakesql.engine.batch.feed import Feed, open_feed
+from lakesql.engine.batch.feed import Feed, give_rows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
-from lakesql.engine.sources.parsed import good_records
 from lakesql.engine.spark.internals import replace_view
+from lakesql.modes.batches.all_batches import batches_of
+from lakesql.modes.batches.batches import made_views
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 
@@ -47,19 +48,22 @@ def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: b
         records, feed = open_streams(sink, arrived, counters, sink.moves)
         rows = session.sql(select.text)
     rows = with_valid_text(rows, select, sink.bindings, counters)
-    steps = batch_steps(select, sink.table.columns(rows.schema))
+    *before, write = steps = batches_of(select).steps(sink.table.columns(rows.schema))
+    assert isinstance(write, Write), "the last step of a batch is its write"
     writing = select.writing
-    checks = () if writing.is_mirror else select.checks
+    checks = () if feed.is_read else select.checks
     if checks:
         rows = checked_rows(session, select, rows)
-    if checks or writing.not_null or (writing.empty_when == "no rows arrived" and not writing.is_mirror):
+    if checks or writing.not_null or (not feed.is_read and not write.only_adds):
         rows = counters.rows(rows, writing.not_null, checks)
     is_counted = False
-    is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
+    is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in before)
     is_read_again = is_read_again or names_of(checks, "dead_letter", "stop")
-    # What stops the model is to be known before anything is remembered. A history reads its batch several times.
-    remembers = any(isinstance(step, Remember) for step in steps)
-    is_needed_now = (names_of(checks, "stop") and remembers) or (checks and writing.is_history)
+    # What stops the model is to be known before anything is remembered. What keeps
+    # rows reads its batch several times.
+    remembers = any(isinstance(step, Remember) for step in before)
+    keeps = any(isinstance(step, KeepRows) for step in before)
+    is_needed_now = (names_of(checks, "stop") and remembers) or (checks and keeps)
     if (
         is_needed_now
         or select.has_unsteady_checks
@@ -100,12 +104,7 @@ def open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters, moves:
     the rows that its changes leave."""
     all_records, feed = sink.parsing.parse(arrived), Feed()
     for binding, records in zip(sink.bindings, all_records, strict=True):
-        counted = counters.stream(records, binding.stream, sink.select)
-        good = good_records(counted)
-        if sink.select.writing.is_mirror:
-            feed = open_feed(arrived.sparkSession, sink.select, binding, good, counters, moves)
-        else:
-            replace_view(good, binding.stream.name)
+        feed = give_rows(arrived.sparkSession, sink.select, binding, records, counters, moves)
     return all_records, feed
 
 

@@ -12,14 +12,13 @@ from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
-from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.feed import give_rows
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
-from lakesql.engine.sources.parsed import Parsing, good_records, read_records
-from lakesql.engine.spark.internals import replace_view
+from lakesql.engine.sources.parsed import Parsing, read_records
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000
@@ -40,12 +39,7 @@ def preview_rows(
             records += count
             if reason is not None:
                 rejected[reason] = rejected.get(reason, 0) + count
-        if select.writing.is_mirror:
-            counters = BatchCounters()
-            changes = good_records(counters.stream(parsed, binding.stream, select))
-            open_feed(session, select, binding, changes, counters, Moves(), with_deleted=False)
-        else:
-            replace_view(good_records(parsed), binding.stream.name)
+        give_rows(session, select, binding, parsed, BatchCounters(), Moves(), with_deleted=False)
     rows = with_valid_text(session.sql(select.text), select, bindings, BatchCounters())
     landed = [name for name in rows.columns if not is_reserved(name)]
     # Through Arrow: times keep their zone, where rows would bring them in that of this process.

@@ -18,6 +18,7 @@ from lakesql.engine.ledger.swap import drop_table
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied
 from lakesql.model.config import SchemaChange
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import DELETED_AT, MEMORY_SUFFIXES
 from lakesql.plan.steps import check_mergeable, plan_table
 
@@ -62,7 +63,7 @@ class TableSync:
         model = self._select.model
         spec = build_table_spec(model.table, columns, model.config, model.properties.description)
         policy = model.config.on_schema_change
-        if self._select.writing.is_changing and (state := load_table_state(self._catalog, model.table)) is not None:
+        if batches_of(self._select).identity and (state := load_table_state(self._catalog, model.table)) is not None:
             check_mergeable(model.name, state)
         self._apply(spec, policy, self._select.compared)
         if "tombstones" in self._select.writing.memories:

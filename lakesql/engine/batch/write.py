@@ -76,20 +76,20 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
-    is_mirror, source_table = sink.select.writing.is_mirror, ""
-    if is_mirror:  # its changes have been counted, and what they leave is remembered before it is published
+    source_table = ""
+    if rows.feed.is_read:  # its changes have been counted, and what they leave is remembered before it is published
         source_table = check_source_table(sink, table, rows)
     sink.reached("stage")
     with ExitStack() as stack:
         begun = begin_commit(table)
         write = prepare_write(sink, table, rows, stack)
-        staged = _stage(sink, session, begun, write) if write else None
+        staged = _stage(session, begun, write) if write else None
         counts = rows.counters.read()
         replaced = rows.counters.read_replaced() if staged is not None else ReplacedText()
         try:
             check_batch(sink, rows, counts, batch)
             newest_place = check_log(sink, table, counts)
-            if not is_mirror:
+            if not rows.feed.is_read:
                 source_table = check_source_table(sink, table, rows)
         except LakesqlError:
             if staged is not None:
@@ -192,15 +192,14 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         _write_dead_letters(sink, session, letters, entry)
 
 
-def _stage(sink: Sink, session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged | None:
+def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged | None:
     """Write the rows into a staged snapshot; one that turns out to change nothing is discarded."""
     staged = stage(session, begun, write.statement, write.settings)
-    match sink.select.writing.empty_when:
-        case "no rows added":
-            is_empty = not staged.snapshot.added
-        case "no rows arrived":
-            counts = write.counters.read()
-            is_empty = not (counts.usable or counts.tombstones)
+    if write.only_adds:
+        is_empty = not staged.snapshot.added
+    else:  # one that updates or deletes adds no rows either
+        counts = write.counters.read()
+        is_empty = not (counts.usable or counts.tombstones)
     if is_empty:
         discard(staged)
         return None
@@ -249,14 +248,14 @@ def _publish(
     for _ in range(PUBLISH_TRIES):
         try:
             is_written = partial(progress.holds, table, entry)
-            return publish(staged, entry, model.table, is_written, sink.select.writing.can_replay)
+            return publish(staged, entry, model.table, is_written, not write.compares)
         except HeadMovedError:
             begun = begin_commit(table)
             if write.is_of_table:
                 again = prepare_again()
                 assert again is not None, "the rows of a batch do not change"
                 write = again
-            anew = _stage(sink, session, begun, write)
+            anew = _stage(session, begun, write)
             if anew is None:
                 return None
             staged = anew

@@ -103,7 +103,7 @@ class Progress:
             accepted=self._origin.accepted,
             mode=self.identity.mode,
             keys=self.identity.keys,
-            marks_deletes=self.identity.marks_deletes,
+            deletes=self.identity.deletes,
             backlog=self._backlog,
         )
 

@@ -38,7 +38,7 @@ class ReplayProgress:
             query=self.query_hash,
             mode=identity.mode,
             keys=identity.keys,
-            marks_deletes=identity.marks_deletes,
+            deletes=identity.deletes,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:

@@ -87,7 +87,7 @@ class Contract:
     the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns. `is_mirrored`:
     a row is found by its key, so that a record whose own key has other columns is a dead letter; so is one without a
     key, unless the stream `names_key`. `source_table` are the tables of the database whose changes are taken; all if it
-    names none. `has_one_table`: which table each change is of is asked for. `takes_tombstones`: a record without a
+    names none. `has_one_table`: which table each change is of is asked for. `tombstones`: whether a record without a
     value deletes the row of its key. `headers` are those of CSV files whose columns are in another order: such a record
     begins with its header. `is_one_line`: a record of CSV with a line break, in quotes too, is a dead
     letter. `encoding` is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a
@@ -109,7 +109,7 @@ class Contract:
     names_key: bool = True
     source_table: tuple[str, ...] = ()
     has_one_table: bool = False
-    takes_tombstones: bool = False
+    tombstones: Literal["", "delete"] = ""
     unused: tuple[str, ...] = ()
     headers: tuple[CsvHeader, ...] = ()
     is_one_line: bool = False
@@ -131,7 +131,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
     reason = _reason(contract)
-    if contract.takes_tombstones:
+    if contract.tombstones:
         raw = _with_tombstones(raw, contract)
         unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(NO_VALUE))
         reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
@@ -143,7 +143,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
-        *([F.col(TOMBSTONE_KEY)] if contract.takes_tombstones else []),
+        *([F.col(TOMBSTONE_KEY)] if contract.tombstones else []),
     )
 
 
@@ -489,7 +489,7 @@ def _header_faults(contract: Contract) -> list[_Fault]:
 
 
 def _say_tombstone(contract: Contract) -> str:
-    if not contract.takes_tombstones:
+    if not contract.tombstones:
         return "the record has no value"
     columns = ", ".join(f"{column.name} {column.type.simpleString()}" for column in _key_contract(contract).columns)
     return f"the record has no value, and its key is not JSON of {columns}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Connection, Files, Rate
@@ -34,7 +34,7 @@ class StreamBinding:
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
     leave out, as the table has their values, and `unused` those that it may leave out, as nothing reads them. `moves`:
-    what its changes do to the keys of rows is asked for. `takes_tombstones`: a record without a value deletes the row
+    what its changes do to the keys of rows is asked for. `tombstones`: whether a record without a value deletes the row
     of its key. `is_mirrored`: rows are found by the feed's key. `has_one_table`: its changes must be of one table of a
     database. `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them
     deletes: the table may have rows that came after it. `headers` are those of a batch's CSV files. `files` are those
@@ -49,7 +49,7 @@ class StreamBinding:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
-    takes_tombstones: bool = False
+    tombstones: Literal["", "delete"] = ""
     moves: bool = False
     is_mirrored: bool = False
     has_one_table: bool = False
@@ -130,7 +130,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         stream.names_key,
         source_table=stream.source_table,
         has_one_table=binding.has_one_table,
-        takes_tombstones=binding.takes_tombstones and not binding.is_replayed,
+        tombstones="" if binding.is_replayed else binding.tombstones,
         unused=tuple(fields[name] for name in binding.unused),
         headers=tuple(header for header, _ in binding.headers.files) if binding.headers else (),
         is_one_line=isinstance(binding.source, Files) and not stream.multiline and not binding.is_replayed,

@@ -93,7 +93,7 @@ class Parsing:
 def _parse_stream(batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
     binding, raw = bindings[index], unpack(batch, index, len(bindings))
     records = parse_binding(raw, binding, select)
-    return with_position(records, binding) if select.writing.has_positions else records
+    return with_position(records, binding) if select.has_positions else records
 
 
 def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_raw: bool = False) -> DataFrame:
@@ -103,7 +103,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
     `_lakesql_ignored` and `_lakesql_new_fields`; and `_lakesql_tombstone` where the model takes tombstones.
     """
-    keep, keep_raw = select.query.record_fields, keep_raw or select.writing.has_positions
+    keep, keep_raw = select.query.record_fields, keep_raw or select.has_positions
     if binding.has_rows:
         return in_columns(_check_rows(raw, binding, keep, keep_raw), binding.stream)
     raw = with_prefixes(raw, binding)
@@ -160,13 +160,13 @@ def _has_offsets(binding: StreamBinding) -> bool:
     return not isinstance(binding.source, Files | TableSource)
 
 
-def empty_records(session: SparkSession, binding: StreamBinding, positioned: bool) -> DataFrame:
+def empty_records(session: SparkSession, binding: StreamBinding, select: Select) -> DataFrame:
     """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
     record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
     added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
     if change := ",".join(f"{name}:{kind}" for name, kind in change_fields(binding.stream).items()):
         added.append(f"CAST(NULL AS struct<{change}>) AS {CHANGE}")
-    if positioned:
+    if select.writing.is_positioned:
         added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
     if isinstance(binding.source, TableSource):
         return session.table(table_name(binding.source.table)).limit(0).selectExpr("*", *added)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lakesql.compile.log_positions import is_not_older, is_unplaced, own_place
-from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal, table_name
-from lakesql.model.config import Upsert
+from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.table_name import TableName
-from lakesql.model.writing import is_updated
+from lakesql.modes.upsert import Upsert
 from lakesql.names import (
     BATCH_VIEW,
     DELETE,
@@ -123,19 +121,6 @@ INSERT INTO {tombstones} ({columns})
 
 NEVER = "false"
 """The `delete_when` of a mode that deletes keys, though by no condition on a row."""
-
-BOUNDS_PLACE = "/* the batch's key range */ true"
-"""What stands in the compiled MERGE where each batch puts a literal predicate on the target's keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """The keys of one batch in one column: all of them, the smallest and the largest, or both."""
-
-    column: str
-    values: tuple[Literal, ...] = ()
-    low: Literal | None = None
-    high: Literal | None = None
 
 
 def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = (), has_tombstones: bool = False) -> str:
@@ -269,7 +254,7 @@ def _folds(config: Upsert, columns: tuple[str, ...]) -> list[str]:
 def _kept(config: Upsert, columns: tuple[str, ...]) -> list[str]:
     """The columns that a row gets when it is inserted, and no update changes."""
     keys = {key.lower() for key in config.keys}
-    return [column for column in columns if column.lower() not in keys and not is_updated(config, column)]
+    return [column for column in columns if column.lower() not in keys and not config.updates(column)]
 
 
 def _merged(config: Upsert, columns: tuple[str, ...]) -> list[str]:
@@ -381,7 +366,7 @@ def _sequence_of(alias: str, config: Upsert) -> str:
 
 
 def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
-    return [column for column in columns if is_updated(config, column)]
+    return [column for column in columns if config.updates(column)]
 
 
 def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool, is_placed: bool) -> list[str]:
@@ -466,17 +451,3 @@ def _newer(config: Upsert) -> str:
             stored = ", ".join(column_of("target", column) for column in several)
             arrived = ", ".join(column_of("source", column) for column in several)
             return f" AND struct({arrived}) >= struct({stored})"
-
-
-def bounds_text(ranges: tuple[KeyRange, ...], alias: str = "target") -> str:
-    """The literal predicate on the keys of a table."""
-    return "\n  AND ".join(_bound(bound, alias) for bound in ranges) or "true"
-
-
-def _bound(bound: KeyRange, alias: str) -> str:
-    column, tests = column_of(alias, bound.column), []
-    if bound.low is not None and bound.high is not None:
-        tests.append(f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}")
-    if bound.values:
-        tests.append(f"{column} IN ({', '.join(literal(value) for value in bound.values)})")
-    return "\n  AND ".join(tests)

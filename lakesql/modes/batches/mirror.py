@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lakesql.compile.batch import POSITION_PLACE, TIME_PLACE
 from lakesql.compile.log_positions import is_unplaced, own_place
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
 from lakesql.model.table_name import TableName
@@ -216,12 +217,6 @@ _NOT_IN_FEED = "WHEN NOT MATCHED BY SOURCE{older} THEN DELETE"
 _NOT_IN_FEED_MARKED = """\
 WHEN NOT MATCHED BY SOURCE AND {marked_at} IS NULL{older} THEN UPDATE SET
   {sets}"""
-
-TIME_PLACE = "/* the truncate's time */ current_timestamp()"
-"""What stands in the compiled MERGE for the time of the batch's newest truncate."""
-
-POSITION_PLACE = "/* the truncate's position */ array()"
-"""What stands in the compiled MERGE for the position of the batch's newest truncate."""
 
 
 def newest_changes(
@@ -466,11 +461,6 @@ def not_in_feed(position_column: str, marks: bool = False) -> str:
             sets=",\n  ".join(f"{identifier(name)} = {value}" for name, value in sets.items()),
         )
     return _NOT_IN_FEED.format(older=older)
-
-
-def position_text(position: Sequence[int]) -> str:
-    """A position in a database's log as a literal."""
-    return f"array({', '.join(f'{number}L' for number in position)})"
 
 
 def _of_feed(name: str) -> str:

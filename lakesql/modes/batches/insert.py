@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
-from lakesql.model.config import Append
 from lakesql.model.table_name import TableName
+from lakesql.modes.append import Append
 from lakesql.names import BATCH_VIEW, POSITION, RANK, ROWS_VIEW
 
 _INSERT = """\

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lakesql.compile.log_positions import BEFORE, READS, behind, is_read, is_unplaced, own_place, place_before
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
-from lakesql.model.config import Scd2
 from lakesql.model.table_name import TableName
+from lakesql.modes.scd2 import Scd2
 from lakesql.names import (
     BATCH_VIEW,
     DELETE,

@@ -1,0 +1,412 @@
+"""A model's SELECT is rendered once, read, and checked, also against what its mode can write. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from lakesql.compile.checks import (
+    check_of_text,
+    checks_of,
+    find_unacceptable,
+    names_of,
+)
+from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.select import Select, output_columns
+from lakesql.compile.storable import (
+    find_misused,
+    find_taken_names,
+    find_unstorable,
+    partition_name,
+    say_unstorable,
+    takes,
+)
+from lakesql.compile.table import format_version, partition_text, terms_of
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProjectError, did_you_mean
+from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.model.model import Model
+from lakesql.model.upkeep import MaintenanceTask, own_tasks, said_at
+from lakesql.model.writing import Reads
+from lakesql.modes.batches.all_batches import batches_of
+from lakesql.project.procedures import (
+    RECENT,
+    RewriteDataFiles,
+    RewritePositionDeleteFiles,
+    find_disordered,
+    sort_terms,
+)
+from lakesql.project.profiles import adds_functions
+from lakesql.project.sort_order import ZORDER
+from lakesql.select.file_filter import find_no_filter
+from lakesql.select.query import Query, read_expression, read_query
+from lakesql.select.relation import Column as QueryColumn
+from lakesql.select.relation import StreamShape
+from lakesql.stream.stream import Stream, check_event_time, model_stream
+from lakesql.stream.types import parse_type, type_at
+from lakesql.template.evaluate import Names
+from lakesql.template.template import Template, parse_template, render_template
+
+
+def build_select(
+    manifest: Manifest, name: str, built: dict[str, Select] | None = None, is_full_refresh: bool = False
+) -> Select:
+    """The SELECT of the model `name`. `built` keeps those of models that others read as streams.
+
+    Raises `ProjectError` with everything that is wrong with the SELECT and with the options that name its columns.
+    """
+    built = {} if built is None else built
+    if name not in built:
+        model = manifest.models[name]
+        try:
+            built[name] = _build_select(manifest, model, built, is_full_refresh)
+        except (LakesqlError, OSError, ImportError):
+            raise
+        except Exception as error:
+            raise InternalError.of_defect(error, f"Model '{name}'", Place(model.path)) from error
+    return built[name]
+
+
+def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is_full_refresh: bool) -> Select:
+    streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
+    if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
+        raise ProjectError(map(_no_columns, unknown))
+    rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
+    tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
+    this = (model.table.catalog.lower(), model.table.namespace.lower(), model.table.name.lower())
+    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this)
+    read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
+    checks = checks_of(model.properties)
+    reads = Reads(query.stateful, _reads_feed(query, streams), _key_columns(query, streams))
+    writing = model.config.writing(replace(reads, is_traced=bool(names_of(checks, "dead_letter"))))
+    select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
+    if _wants_valid_text(select):
+        checks = (*checks, check_of_text(select.columns or (), model.place))
+        writing = model.config.writing(replace(reads, is_traced=True))
+        select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
+    problems = [
+        *_check_columns(select),
+        *_check_sizes(select),
+        *_check_query(select),
+        *batches_of(select).check(),
+        *_check_storable(select),
+        *_check_open(select),
+        *_check_expectations(select),
+        *_check_text(select),
+        *_check_watermark(select),
+    ]
+    if problems:
+        raise ProjectError(problems)
+    return select
+
+
+def build_selects(
+    manifest: Manifest, names: Iterable[str], built: dict[str, Select] | None = None
+) -> dict[str, Select]:
+    """The SELECTs of the models, as `build_select` builds them."""
+    built = {} if built is None else built
+    return {name: build_select(manifest, name, built) for name in names}
+
+
+def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Stream:
+    read = reads_model(manifest, name)
+    if read is None:
+        return manifest.streams[name]
+    return model_stream(
+        name, output_columns(build_select(manifest, read.name, built)), read.properties.watermark, read.place
+    )
+
+
+def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
+    """What a SELECT is told of the streams that it reads."""
+    return {
+        name: StreamShape(
+            stream.column_names or None,
+            stream.watermark.column if stream.watermark else None,
+            tuple(column.type for column in stream.columns),
+        )
+        for name, stream in streams.items()
+    }
+
+
+def _tables_of(
+    manifest: Manifest, model: Model, built: dict[str, Select]
+) -> dict[tuple[str, ...], tuple[QueryColumn, ...]]:
+    """The columns of the tables of the models that a model joins, as far as their SELECTs tell."""
+    tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
+    for name in {found.name: None for found in model.facts.refs}:
+        if name in manifest.deferred:
+            continue  # it may have been written by another version of that model
+        try:
+            read = build_select(manifest, name, built)
+        except ProjectError:
+            continue  # that model is refused by itself
+        if read.query.offered is not None:
+            table, added = read.model.table, (QueryColumn(column.name, 0) for column in read.writing.added)
+            tables[table.catalog.lower(), table.namespace.lower(), table.name.lower()] = (*read.query.offered, *added)
+    return tables
+
+
+def template_of(manifest: Manifest, model: Model) -> Template:
+    """The model's file as a template."""
+    return model.facts.template or parse_template(model.path, model.source, manifest.macros)
+
+
+def names_of_template(manifest: Manifest, model: Model, is_full_refresh: bool = False) -> Names:
+    """What the names of a template mean for a model of this project and target."""
+    target = manifest.target
+    return Names(
+        stream=identifier,
+        ref=lambda name: table_name(read_table(manifest, name)),
+        this=table_name(model.table),
+        vars=manifest.vars,
+        target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
+        is_full_refresh=is_full_refresh,
+    )
+
+
+def _with_feed_key(select: Select) -> Select:
+    """Where a mirrored feed declares no key, the model's keys say which of its columns are the key of its records."""
+    key = tuple(select.feed_keys.values())
+    if select.feed is None or len(key) < len(select.writing.keys):
+        return select
+    streams = {
+        name: replace(stream, key=key) if stream.envelope != "none" and not stream.key else stream
+        for name, stream in select.streams.items()
+    }
+    return replace(select, streams=streams)
+
+
+def _reads_feed(query: Query, streams: Mapping[str, Stream]) -> bool:
+    return any(streams[name].envelope != "none" for name in query.streams_read)
+
+
+def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
+    """The columns of the SELECT, in small letters, that are plainly columns of the key of the one topic that it reads.
+
+    None where it has not all of these, or its records are no rows by themselves.
+    """
+    read = [streams[name] for name in query.streams_read]
+    if len(read) != 1 or read[0].envelope != "none" or read[0].origin.brings != "records":
+        return {}
+    wanted = {name.lower() for name in read[0].key}
+    plain = {it.name.lower(): it.column.lower() for it in query.outputs or () if it.column and it.stream}
+    found = {name: column for name, column in plain.items() if column in wanted}
+    return found if {*found.values()} == wanted else {}
+
+
+def _check_columns(select: Select) -> Iterable[Problem]:
+    """Options that name columns of the SELECT."""
+    model, known = select.model, select.columns
+    if known is None:
+        if option := batches_of(select).needs_columns:
+            what = f"{option} needs the columns of the SELECT, and a * in it stands for those of a table."
+            yield Problem("columns-unknown", what, place=model.option_place(option))
+        return
+    lowered = {name.lower() for name in known}
+    for index, it in enumerate(select.writing.added):
+        fix = "Give one of them another name: the mode's by its option."
+        if it.name.lower() in lowered:
+            what = f"The SELECT has a column '{it.name}', and mode '{model.config.mode}' adds one of that name."
+            yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
+        elif it.name.lower() in (earlier.name.lower() for earlier in select.writing.added[:index]):
+            what = f"Mode '{model.config.mode}' adds two columns '{it.name}'."
+            yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
+    placed = {
+        "partition_by": tuple(field.column for field in model.config.partition_by),
+        "order_by": tuple(field.column for field in model.config.order_by),
+    }
+    added = {it.name.lower() for it in select.writing.added}
+    for option, words in {**placed, **select.writing.compared}.items():
+        for word in words:
+            column = word.split(".")[0] if option == "partition_by" else word
+            if column.lower() not in (lowered | added if option in placed else lowered):
+                condition = "key-not-selected" if option == "keys" else "unknown-column"
+                what = f"'{word}' in {option} is not a column of the SELECT."
+                yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
+    names = {*known, *(it.name for it in select.writing.added)}
+    for task in own_tasks(model):
+        yield from _check_task(select, task, names)
+    for option, columns in batches_of(select).updated.items():
+        for index, column in enumerate(columns):
+            if column.lower() not in lowered:
+                what = f"'{column}' in {option} is not a column of the SELECT."
+                place = model.option_place(option, index)
+                yield Problem("unknown-column", what, "", did_you_mean(column, known), place)
+
+
+def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -> Iterable[Problem]:
+    """What a procedure is told of the columns `names` of the table, and Iceberg would refuse."""
+    place, options = said_at(select.model, task), task.options
+    lowered = {name.lower() for name in names}
+    if isinstance(options, RewriteDataFiles):
+        for term in sort_terms(options):
+            for column in term.columns:
+                word = column.partition(".")[0]
+                # Iceberg asks for the capitals too, but in a zorder.
+                if word not in names and not (term.transform == ZORDER and word.lower() in lowered):
+                    what = f"'{word}' in sort_order of {task.name} is not a column of the table."
+                    yield Problem("unknown-column", what, "", did_you_mean(word, names), place)
+    if isinstance(options, RewriteDataFiles | RewritePositionDeleteFiles) and options.where not in ("", RECENT):
+        found = read_expression(options.where, names)
+        if isinstance(found, Problem):
+            what = f"`where` of {task.name}: {found.what}"
+            yield replace(found, what=what, place=place)
+        elif part := find_no_filter(options.where):
+            what = f"`where` of {task.name}: Iceberg cannot look for files by {part}."
+            why = "It compares columns, as they are or in its own transforms, with values."
+            fix = f"Write each column by itself, or as `{task.table.catalog}.system.truncate(1, city) = 'R'`."
+            yield Problem("bad-expression", what, why, fix, place)
+
+
+def _check_sizes(select: Select) -> Iterable[Problem]:
+    """Sizes of files that Iceberg does not rewrite files by."""
+    model = select.model
+    terms = terms_of(model)
+    for task in own_tasks(model):
+        match task.options:
+            case RewriteDataFiles() as options:
+                found = find_disordered(options, terms.target_bytes)
+            case RewritePositionDeleteFiles() as options:
+                found = find_disordered(options, terms.deletes_target_bytes)
+            case _:
+                continue
+        place = said_at(model, task)
+        yield from (Problem("wrong-value", f"{task.name}: {what}.", place=place) for what in found)
+
+
+def _no_columns(stream: Stream) -> Problem:
+    what = f"Stream '{stream.name}' declares no columns, and none of its records has been seen on this target."
+    fix = "Run a model that reads it, which asks the topic; or record a sample; or declare its `columns`."
+    return Problem("no-columns", what, fix=fix, place=stream.place)
+
+
+def _check_open(select: Select) -> Iterable[Problem]:
+    """A SELECT whose state is of other columns as soon as its stream's schema changes."""
+    for stream in select.streams.values():
+        if select.query.stateful and stream.is_open:
+            what = f"Stream '{stream.name}' declares no columns, and '{select.model.name}' keeps state of its rows."
+            why = "State is of the columns that it began with, and those of the stream follow its schema."
+            yield Problem("no-columns", what, why, "Declare the stream's `columns`.", stream.place)
+
+
+def _check_storable(select: Select) -> Iterable[Problem]:
+    """Columns and partitions that Iceberg would refuse when the table is made, as far as types are known."""
+    model, types = select.model, {column.name.lower(): column.type for column in output_columns(select)}
+    version = format_version(model.config.properties)
+    for output in select.query.outputs or ():
+        kind = types[output.name.lower()]
+        if kind and (part := find_unstorable(kind, version)):
+            what = f"Column '{output.name}' is of a type that no table can hold."
+            yield Problem("unstorable-type", what, *say_unstorable(kind, part), select.rendered.place(output.offset))
+    taken = find_taken_names(model.config.partition_by, [output.name for output in select.query.outputs or ()])
+    yield from find_misused(model.name, types, model.config.order_by, select.compared, model.option_place)
+    for index, field in enumerate(model.config.partition_by):
+        place = model.option_place("partition_by", index)
+        kind = type_at(types, field.column)
+        if "." in field.column and not kind and types.get(field.column.split(".")[0].lower()):
+            what = f"'{field.column}' in partition_by is no field of a struct of the SELECT."
+            yield Problem("unknown-column", what, place=place)
+        if field in taken:
+            what = f"{partition_text(field)} makes a partition '{partition_name(field)}', and the SELECT has a column "
+            why = "Iceberg wants names that differ."
+            yield Problem("partition-name-taken", f"{what}'{taken[field]}'.", why, place=place)
+        if kind and not takes(field, kind):
+            what = f"'{field.column}' is of type {kind}, which cannot be partitioned by {partition_text(field)}."
+            yield Problem("partition-type", what, place=place)
+
+
+def _check_query(select: Select) -> Iterable[Problem]:
+    """A SELECT that no mode can write."""
+    model, query = select.model, select.query
+    if select.drops_late and model.config.late == "dead_letter" and not query.ungrouped:
+        yield Problem(
+            "late-unknown",
+            "Which records of this SELECT came too late cannot be told.",
+            "Spark says how many, and lakesql finds them by the event time in the GROUP BY, or the SELECT DISTINCT, of "
+            "the outermost SELECT, if it is no session_window and no streams are joined.",
+            "Group in the outermost SELECT, or leave it at late='count'.",
+            model.option_place("late"),
+        )
+    if "star-in-function" in query.noted and select.adds_columns:
+        yield Problem(
+            "star-in-function",
+            "* inside a function takes in the columns that lakesql adds to a stream.",
+            place=select.rendered.place(query.noted["star-in-function"]),
+        )
+    if query.change_fields and all(stream.envelope == "none" for stream in select.streams.values()):
+        yield Problem(
+            "envelope-missing",
+            f"Model '{model.name}' uses _change, and none of its streams is a change feed.",
+            fix="Say `envelope: debezium`, `debezium_flat` or `dms` in the stream that is one.",
+            place=model.place,
+        )
+
+
+def _check_watermark(select: Select) -> Iterable[Problem]:
+    """A watermark on the model's table that no model can read it with."""
+    watermark, place = select.model.properties.watermark, select.model.properties.place
+    if watermark is None:
+        return
+    if select.model.config.why_not_streamed:
+        yield Problem(
+            "contradictory-options",
+            f"The table of model '{select.model.name}' has a watermark, and mode '{select.writing.mode}' changes rows.",
+            "Models read a table as a stream, with its watermark, where rows are only added to it.",
+            "Leave `watermark` out, or use mode 'append'.",
+            place,
+        )
+    types = {column.name.lower(): column.type for column in output_columns(select)}
+    if select.columns is None:
+        return
+    if watermark.column.lower() not in types:
+        what = f"'{watermark.column}' in 'watermark' is not a column of the SELECT."
+        yield Problem("unknown-column", what, fix=did_you_mean(watermark.column, select.columns), place=place)
+        return
+    yield from check_event_time(watermark.column, types[watermark.column.lower()], place)
+
+
+def _check_expectations(select: Select) -> Iterable[Problem]:
+    """Expectations of columns that the SELECT has not, that are no conditions, or that a dead letter cannot answer."""
+    known = select.columns
+    outputs = output_columns(select)
+    typed = tuple(QueryColumn(it.name, 0, type=parse_type(it.type) if it.type else None) for it in outputs)
+    for check in select.checks:
+        if check.column and known is not None and check.column.lower() not in {name.lower() for name in known}:
+            what = f"Something is expected of column '{check.column}', which is not one of the SELECT."
+            yield Problem("unknown-column", what, "", did_you_mean(check.column, known), check.place)
+        found = read_expression(check.condition, known, typed=typed) if check.is_written else None
+        if isinstance(found, Problem):
+            yield found.at(check.place)
+        if (kind := next((it.type for it in typed if it.folded == check.column.lower()), None)) is not None:
+            yield from find_unacceptable(check, kind)
+        if check.on_fail == "dead_letter" and (why := batches_of(select).untraceable()):
+            yield Problem(
+                "expectation-untraceable",
+                f"'{check.name}' cannot make dead letters of the records of model '{select.model.name}'.",
+                why,
+                "Say `on_fail: stop`, or `on_fail: warn`; or leave such rows out by a WHERE.",
+                check.place,
+            )
+
+
+def _check_text(select: Select) -> Iterable[Problem]:
+    """A stream whose text makes dead letters, in a model that makes rows of many records and text of their bytes."""
+    asking = next((stream for stream in select.streams.values() if stream.invalid_text == "dead_letter"), None)
+    if asking is None or not select.query.stateful:
+        return
+    has_bytes = any("binary" in column.type for stream in select.streams.values() for column in stream.columns)
+    if has_bytes or select.query.record_fields & {"key", "headers"}:
+        yield Problem(
+            "text-untraceable",
+            f"Stream '{asking.name}' says `invalid_text: dead_letter`, and model '{select.model.name}' keeps state.",
+            "It may make text of bytes, and a row of it is made of many records: none could be set aside.",
+            f"Declare another stream of what '{asking.name}' reads, without `invalid_text`, and read that: U+FFFD "
+            "stands for such bytes then, and is counted.",
+            select.model.place,
+        )
+
+
+def _wants_valid_text(select: Select) -> bool:
+    """Whether a record becomes a dead letter by text of its row that is not UTF-8."""
+    is_asked = any(stream.invalid_text == "dead_letter" for stream in select.streams.values())
+    return is_asked and bool(select.columns) and not batches_of(select).untraceable()

@@ -1,0 +1,1 @@
+"""Modes: what each is configured by, what it means, and what its batches do."""

@@ -1,0 +1,31 @@
+"""The second half of each mode, which needs a SELECT, by the first, its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakesql.compile.select import Select
+from lakesql.model.config import TableConfig
+from lakesql.modes.append import Append
+from lakesql.modes.batches.append_batches import AppendBatches
+from lakesql.modes.batches.batches import Batches
+from lakesql.modes.batches.cdc_batches import CdcBatches
+from lakesql.modes.batches.scd2_batches import Scd2Batches
+from lakesql.modes.batches.upsert_batches import UpsertBatches
+from lakesql.modes.cdc import Cdc
+from lakesql.modes.scd2 import Scd2
+from lakesql.modes.upsert import Upsert
+
+BATCHES: dict[type[TableConfig], Callable[[Select, Any], Batches]] = {
+    Append: AppendBatches,
+    Upsert: UpsertBatches,
+    Cdc: CdcBatches,
+    Scd2: Scd2Batches,
+}
+
+
+def batches_of(select: Select) -> Batches:
+    """What the batches of the SELECT do in its mode."""
+    config = select.model.config
+    return BATCHES[type(config)](select, config)

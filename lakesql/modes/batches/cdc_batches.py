@@ -1,0 +1,194 @@
+"""Mode `cdc`: what is checked of a SELECT, the statements of a batch, and what is said of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakesql.compile.batch import (
+    COMMIT,
+    Bounded,
+    CheckDeletes,
+    FillUnsent,
+    MakeView,
+    ReadBounds,
+    Remember,
+    RememberMoves,
+    Step,
+    Write,
+)
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.errors import Problem, RunError
+from lakesql.modes.batches.batches import (
+    Batches,
+    StoredRows,
+    contradictory,
+    find_keys_in_sequence,
+    forget,
+    made_views,
+    say_ratio,
+)
+from lakesql.modes.batches.feed_rows import (
+    GIVEN_ROWS,
+    check_feed,
+    check_rows,
+    check_state,
+    say_unsent,
+    stored_until_changed,
+    untraceable_change,
+)
+from lakesql.modes.batches.feed_views import MOVES_WHEN, UNSENT_WHEN, FeedViews
+from lakesql.modes.batches.merge import insert_parts, merge_parts, remember_statement
+from lakesql.modes.batches.mirror import filled_rows, mirrored_rows, not_in_feed, truncates
+from lakesql.modes.batches.moves import remember_moves
+from lakesql.modes.batches.row_checks import check_null_groups, check_updating
+from lakesql.modes.cdc import Cdc
+from lakesql.modes.upsert import Upsert
+from lakesql.names import BATCH_VIEW, CHANGE, CUT_VIEW, DELETE, MARKED_AT, NEWEST_VIEW, ONLY_MARKS, UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class CdcBatches(Batches):
+    """The SELECT over the rows that the source has: a key for which it makes none is deleted, or marked."""
+
+    select: Select
+    config: Cdc
+
+    def check(self) -> Iterator[Problem]:
+        """A SELECT of one feed, whose key and sequence it keeps, and no state between batches."""
+        yield from check_updating(self.select)
+        yield from check_null_groups(self.select)
+        yield from check_state(self.select, "row")
+        yield from check_feed(self.select)
+        yield from contradictory(self.select, find_keys_in_sequence(self.select.writing))
+
+    @property
+    def feed_views(self) -> FeedViews | None:
+        """The newest change of each key, and the rows that these leave."""
+        return FeedViews(self.select, marks=self.config.marks)
+
+    @property
+    def unique_by(self) -> tuple[str, ...]:
+        """The keys."""
+        return self.config.keys
+
+    def refuse_truncate(self) -> RunError | None:
+        """Where the model says so."""
+        if self.config.on_truncate == "apply":
+            return None
+        model = self.select.model
+        return RunError.of(
+            "truncate-refused",
+            f"The source of model '{model.name}' was truncated, and the model says on_truncate='fail'. Nothing of the "
+            "batch was written.",
+            fix=f"Fill the source again, and `lakesql rebuild {model.name}`. If the rows are to go, run once with "
+            "on_truncate='apply' instead.",
+            place=model.option_place("on_truncate"),
+        )
+
+    def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
+        """One MERGE of the rows of the keys that have changed. What is deleted is remembered before it."""
+        select, table, keys, marks = self.select, self.select.model.table, self.config.keys, self.config.marks
+        sequence, is_placed = select.sequence, select.is_placed
+        merged = Upsert(keys=keys, sequence_by=tuple(sequence), delete_when=DELETE)
+        position = next(iter(sequence)) if is_placed else ""
+        of_truncates = truncates(keys) if is_placed else ""
+        deleted = f"{DELETE} OR {MARKED_AT} IS NOT NULL" if marks else DELETE
+        landing = (*columns, MARKED_AT) if marks and columns is not None else columns
+        remembers, ratio = bool(sequence), self.config.max_delete_ratio
+        aliases = ("deleted", "target") if remembers else ("target",)
+        applies_truncates = self.config.on_truncate == "apply"
+        return (
+            *made_views(select),
+            MakeView(
+                "each batch: each key that has changed",
+                BATCH_VIEW,
+                mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
+            ),
+            *((CheckDeletes(BATCH_VIEW, ratio, deleted),) if ratio < 1 else ()),
+            *((self._remember_moves(columns),) if select.has_moves else ()),
+            ReadBounds(BATCH_VIEW, keys),
+            *self._fill_unsent(columns),
+            *check_rows(select, deleted),
+            *(
+                (self._remember(remember_statement(table, merged, of_truncates, deleted), deleted),)
+                if remembers
+                else ()
+            ),
+            Write(
+                COMMIT,
+                Bounded(merge_parts(table, merged, landing, remembers, marks, is_placed), aliases),
+                truncating=not_in_feed(position, marks) if applies_truncates else "",
+                new=Bounded(insert_parts(table, merged, landing, remembers, marks, is_placed), aliases[:-1]),
+                skips_older=remembers,
+            ),
+        )
+
+    def given(self) -> str:
+        """What the SELECT reads under the name of the feed."""
+        return GIVEN_ROWS
+
+    def rows(self) -> str:
+        """Which rows the table has."""
+        (feed,) = self.select.query.streams_read
+        sequence = self.select.sequence
+        by = f", the newest by {', then '.join((*sequence.values(), 'arrival'))}" if sequence else ""
+        return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys{by}"
+
+    def filtered(self) -> str:
+        """A row that no longer passes is deleted."""
+        return "a row that no longer passes leaves the table" if self.select.query.filters else ""
+
+    def unsent(self) -> str:
+        """What becomes of large values that an update leaves out because it has not changed them."""
+        return say_unsent(self.select)
+
+    def deletes(self) -> str:
+        """What becomes of rows that the source deletes."""
+        marked = [f"a row that the source deletes stays, with the time in {MARKED_AT}"] if self.config.marks else []
+        return "; ".join((*marked, *say_ratio(self.config.max_delete_ratio)))
+
+    def joined_again(self) -> str:
+        """With each change."""
+        return "a row is joined again when its source changes"
+
+    def untraceable(self) -> str:
+        """A change cannot be set aside."""
+        return Batches.untraceable(self) or untraceable_change(self.select)
+
+    def stored_rows(self) -> StoredRows:
+        """They follow their source."""
+        return stored_until_changed("a mirror", is_of_feed=True)
+
+    def _fill_unsent(self, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
+        kept = {name: landed for name, landed in self._landed(columns).items() if landed}
+        if not kept:
+            return ()
+        marks = self.config.marks
+        filled = Bounded(filled_rows(self.select.model.table, self.select.feed_keys, kept, marks), ("stored",))
+        known = f"NOT {UNKNOWN} OR {ONLY_MARKS}" if marks else f"NOT {UNKNOWN}"
+        return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, filled, known),)
+
+    def _landed(self, columns: tuple[str, ...] | None) -> dict[str, tuple[str, ...]]:
+        """The columns of the feed whose values the table keeps, with those of its columns that have them."""
+        landing = {column.lower() for column in columns or ()}
+        return {
+            name: tuple(output for output in outputs if columns is None or output.lower() in landing)
+            for name, outputs in self.select.kept.items()
+        }
+
+    def _remember_moves(self, columns: tuple[str, ...] | None) -> RememberMoves:
+        table, keys = self.select.model.table, self.select.feed_keys
+        statement = remember_moves(table, keys, self._landed(columns), self.config.marks)
+        named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
+        return RememberMoves(
+            f"{MOVES_WHEN} of which a later one may have a part: they are remembered",
+            Bounded(statement, ("stored",)),
+            f"SELECT {named} FROM {CUT_VIEW} UNION SELECT {named} FROM {NEWEST_VIEW} WHERE {CHANGE}.op <> 't'",
+            forget(self.select, "moves"),
+        )
+
+    def _remember(self, statement: str, deleted: str) -> Remember:
+        when = "each batch that deletes: what it deletes is remembered"
+        return Remember(when, BATCH_VIEW, deleted, statement, forget(self.select, "tombstones"))

@@ -1,0 +1,129 @@
+"""What the modes share whose SELECT is given the rows that a change feed leaves: checks, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakesql.compile.batch import CheckRows
+from lakesql.compile.checks import checked_rows
+from lakesql.compile.select import Select
+from lakesql.errors import Problem, did_you_mean
+from lakesql.modes.batches.batches import StoredRows, listed
+from lakesql.names import BATCH_VIEW, CHANGE
+from lakesql.stream.stream import CHANGE_FIELDS
+
+_CHANGE = f"{CHANGE}."
+
+GIVEN_ROWS = "the rows that the batch's changes leave"
+"""What such a SELECT reads under the name of its feed."""
+
+
+def check_feed(select: Select) -> Iterator[Problem]:
+    """Whether the SELECT is over one change feed whose key it keeps."""
+    model, query = select.model, select.query
+    mode = model.config.mode
+    streams = [select.streams[name] for name in query.streams_read]
+    feeds = [stream for stream in streams if stream.envelope != "none"]
+    if len(streams) != 1 or not feeds:
+        yield Problem(
+            "cdc-stream",
+            f"Mode '{mode}' mirrors one change feed, and model '{model.name}' reads "
+            f"{', '.join(stream.name for stream in streams) or 'none'}.",
+            fix="Read one stream with `envelope: debezium`, `debezium_flat` or `dms`.",
+            place=model.option_place("mode"),
+        )
+        return
+    (feed,) = feeds
+    wanted = {name.lower() for name in feed.key}
+    found = [column.lower() for column in select.feed_keys.values()]
+    if others := [key for key in select.writing.keys if key not in select.feed_keys]:
+        yield Problem(
+            "cdc-keys",
+            f"'{others[0]}' in keys is no column of stream '{feed.name}' as the feed brings it.",
+            "A row of the source is found in the table by the feed's key alone: another value may change with the row, "
+            "and a delete does not bring it.",
+            "Name the columns of the feed's key in keys, and no other. Rows of several sources that have the same keys "
+            "are mirrored by a model for each, which a view puts together; or the connector adds to the key of each "
+            "record what tells the sources apart.",
+            model.option_place("keys"),
+        )
+    elif not wanted or len(found) != len(wanted) or set(found) != wanted:
+        yield Problem(
+            "cdc-keys",
+            f"The keys of a mirror are those of its feed, and stream '{feed.name}' has "
+            f"{'the key ' + ', '.join(feed.key) if feed.key else 'no such columns'}.",
+            "A row of the source is found in the table by them.",
+            "Select these columns as they are, renamed at most, and name them in keys.",
+            model.option_place("keys"),
+        )
+    for index, word in enumerate(select.writing.sequence_by):
+        if select.sequenced(word):
+            continue
+        is_field = word.lower() in (f"{_CHANGE}{name}" for name in CHANGE_FIELDS)
+        suggested = f"Add `{word} AS {word.removeprefix(_CHANGE)}` to the SELECT." if is_field else ""
+        columns = [f"{_CHANGE}position", *(column.name for column in feed.columns)]
+        yield Problem(
+            "sequence-not-selected",
+            f"'{word}' in sequence_by is not a column of the SELECT that it has as the feed brings it.",
+            "The table keeps it, to tell an older change from a newer one.",
+            suggested or did_you_mean(word, columns),
+            model.option_place("sequence_by", index),
+        )
+
+
+def check_state(select: Select, row: str) -> Iterator[Problem]:
+    """A SELECT that keeps state, where the table has a `row` for each of the source."""
+    if not select.query.stateful:
+        return
+    fix = "Leave that out: the table keeps the rows, and they are aggregated where it is queried."
+    if select.query.joins_streams:
+        fix = "Read one stream, and join what a model makes of the other: {{ ref('…') }}."
+    yield Problem(
+        "cdc-stateful",
+        f"Mode '{select.model.config.mode}' cannot aggregate, take DISTINCT rows or join streams: its table has a row "
+        f"for each {row} of the source.",
+        fix=fix,
+        place=select.model.option_place("mode"),
+    )
+
+
+def check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
+    """The rows of a batch that are not deleted, checked."""
+    if not select.checks or select.feed is None:
+        return ()
+    query = checked_rows(select.checks, BATCH_VIEW, f"NOT ({deleted})")
+    return (CheckRows("each batch: its rows, each with what it fails", BATCH_VIEW, query),)
+
+
+def say_unsent(select: Select) -> str:
+    """What becomes of large values that an update leaves out because it has not changed them."""
+    large = [
+        column.name
+        for stream in select.streams.values()
+        for column in stream.columns
+        if column.name not in (*select.feed_keys.values(), *select.unused_of(stream)) and column.type.startswith(_LARGE)
+    ]
+    kept = [name for name in large if name in select.kept]
+    lost = [name for name in large if name not in select.kept]
+    says = [f"{listed(tuple(kept), 'and')} stay as they are in the table"] if kept else []
+    says += [f"an update without {listed(tuple(lost), 'or')} is a dead letter"] if lost else []
+    return "; ".join(says)
+
+
+_LARGE = ("string", "binary", "array", "map", "struct", "variant")
+"""Types whose values may be so large that a database does not send them with each update."""
+
+
+def untraceable_change(select: Select) -> str:
+    """Why a row that a feed leaves is not one record that could be set aside."""
+    return (
+        f"Mode '{select.model.config.mode}' mirrors a feed: without the change the table would keep a version "
+        "of the row that the source has no more."
+    )
+
+
+def stored_until_changed(kind: str, is_of_feed: bool) -> StoredRows:
+    """What becomes of rows of a table that follows a source."""
+    what = f"Rows of {kind} that are in the table stay as they were until their source changes."
+    fill = "(a DEFAULT is in no event: let the connector read the table again first)" if is_of_feed else ""
+    return StoredRows("rebuild", what, "To fill the table again from what the streams have: lakesql rebuild", fill)

@@ -1,0 +1,232 @@
+"""Mode `upsert`: what is checked of a SELECT, the statements of a batch, and what is said of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lakesql.compile.batch import (
+    COMMIT,
+    Bounded,
+    CheckDeletes,
+    MakeView,
+    ReadBounds,
+    Remember,
+    Step,
+    TakeTombstones,
+    Write,
+)
+from lakesql.compile.select import Select
+from lakesql.errors import Problem
+from lakesql.model.writing import common
+from lakesql.modes.batches.append_batches import say_untold
+from lakesql.modes.batches.batches import (
+    Batches,
+    Contradiction,
+    contradictory,
+    find_keys_in_sequence,
+    forget,
+    listed,
+    made_views,
+    say_ratio,
+)
+from lakesql.modes.batches.merge import (
+    NEVER,
+    insert_parts,
+    merge_parts,
+    newest_rows,
+    remember_statement,
+    tombstoned_rows,
+)
+from lakesql.modes.batches.row_checks import check_groups, check_null_groups, check_updating
+from lakesql.modes.upsert import Upsert
+from lakesql.names import BATCH_VIEW, DELETE, REMEMBERED, STORED, TOMBSTONED_VIEW
+from lakesql.select.query import read_expression
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertBatches(Batches):
+    """The newest row of each key is updated or inserted, or its key deleted."""
+
+    select: Select
+    config: Upsert
+
+    def check(self) -> Iterator[Problem]:
+        """A SELECT that gives each change of a row, with a key that tells the rows apart, and conditions on them."""
+        select, model, query = self.select, self.select.model, self.select.query
+        yield from check_updating(select)
+        yield from check_null_groups(select)
+        if query.joins_streams:
+            yield Problem(
+                "upsert-over-join",
+                f"Mode '{self.config.mode}' cannot take the rows of a join of two streams.",
+                "Spark joins streams with each other in mode 'append' only.",
+                place=model.option_place("mode"),
+            )
+        yield from check_groups(select)
+        if ignored := self._feed_of_ignored_deletes():
+            yield Problem(
+                "upsert-over-feed",
+                f"Mode 'upsert' would write a row for each delete of the change feed '{ignored}'.",
+                "Nothing of the model tells a delete from an update: the deleted row would stay, with NULLs where the "
+                "feed sends no more than the key.",
+                "Use mode 'cdc', whose table has the rows of the source. Or select `_change.op AS op`, and say "
+                "`delete_when=\"op = 'd'\"`; or leave deletes out: `WHERE _change.op <> 'd'`.",
+                model.option_place("mode"),
+            )
+        for option, condition in select.writing.conditions.items():
+            if isinstance(problem := read_expression(condition, select.columns), Problem):
+                yield problem.at(model.option_place(option))
+        for option, condition in select.writing.match_conditions.items():
+            if isinstance(problem := read_expression(condition, select.columns, ("source", "target")), Problem):
+                yield problem.at(model.option_place(option))
+        is_asked = "tombstone_retention" in model.options and model.said.get("tombstone_retention")
+        if is_asked and not select.writing.memories:
+            yield Problem(
+                "contradictory-options",
+                "tombstone_retention is given, and deleted keys are not remembered.",
+                "Without sequence_by nothing says which row is older; in mode 'upsert' delete_when says what is "
+                "deleted.",
+                place=model.option_place("tombstone_retention"),
+            )
+        yield from contradictory(select, self._find_contradictions())
+
+    def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
+        """One MERGE of the newest row of each key. What is deleted is remembered before it."""
+        select, table = self.select, self.select.model.table
+        config = self.config
+        if self._takes_tombstones and not config.delete_when:
+            config = replace(config, delete_when=NEVER)
+        newest = newest_rows(config, select.writing.is_positioned, columns or ())
+        remembers = select.writing.retention is not None
+        aliases = ("deleted", "target") if remembers else ("target",)
+        ratio = self._max_delete_ratio
+        return (
+            *made_views(select),
+            MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
+            ReadBounds(BATCH_VIEW, config.keys),
+            *((self._take_tombstones(config, columns or ()),) if self._takes_tombstones else ()),
+            *((CheckDeletes(BATCH_VIEW, ratio),) if ratio < 1 else ()),
+            *((_remember(select, remember_statement(table, config)),) if remembers else ()),
+            Write(
+                COMMIT,
+                Bounded(merge_parts(table, config, columns, remembers), aliases),
+                new=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
+            ),
+        )
+
+    @property
+    def unique_by(self) -> tuple[str, ...]:
+        """The keys."""
+        return self.config.keys
+
+    @property
+    def needs_columns(self) -> str:
+        """An option that names columns which updates set or leave."""
+        if self.config.update_columns is not None:
+            return "update_columns"
+        if self.config.exclude_columns:
+            return "exclude_columns"
+        return "ignore_null_updates" if self.config.ignore_null_updates else ""
+
+    @property
+    def updated(self) -> dict[str, tuple[str, ...]]:
+        """The columns that an update of a row sets or leaves, by the option that names them."""
+        return {"update_columns": self.config.update_columns or (), "exclude_columns": self.config.exclude_columns}
+
+    def rows(self) -> str:
+        """Which rows the table has."""
+        newest = [*self.config.sequence_by, *(["arrival"] if self.select.writing.is_positioned else [])]
+        which = f"the newest by {', then '.join(newest)}" if newest else "replaced when it changes"
+        return f"one for each {listed(self.config.keys, 'and')}, {which}{say_untold(self.select)}"
+
+    def updates(self) -> str:
+        """What an update of a stored row does besides setting each of its columns."""
+        return "; ".join(self._note_updates())
+
+    def filtered(self) -> str:
+        """The former row of a key stays."""
+        if not self.select.query.filters:
+            return ""
+        return "if the newest row of a key is filtered out, the table keeps the key's former row"
+
+    def deletes(self) -> str:
+        """Where too many deletes stop the model."""
+        return "; ".join(say_ratio(self._max_delete_ratio))
+
+    @property
+    def _takes_tombstones(self) -> bool:
+        return self.select.writing.tombstones == "delete"
+
+    @property
+    def _deletes(self) -> bool:
+        return bool(self.config.delete_when) or self._takes_tombstones
+
+    @property
+    def _max_delete_ratio(self) -> float:
+        return self.config.max_delete_ratio if self._deletes else 1.0
+
+    def _take_tombstones(self, config: Upsert, columns: tuple[str, ...]) -> TakeTombstones:
+        select, when, sequenced = self.select, "each batch with tombstones", bool(config.sequence_by)
+        rows = tombstoned_rows(select.model.table, config, select.columns or ())
+        newest = newest_rows(config, select.writing.is_positioned, columns, has_tombstones=True)
+        return TakeTombstones(
+            f"{when}: its rows and these{', in the sequence of what they delete' if sequenced else ''}",
+            TOMBSTONED_VIEW,
+            Bounded(rows, (STORED, REMEMBERED) if sequenced else ()),
+            MakeView(f"{when}: the newest row of each key", BATCH_VIEW, newest),
+            config.keys,
+        )
+
+    def _feed_of_ignored_deletes(self) -> str:
+        """The change feed whose deletes would be taken for rows; '' where there is none, or the model looks at `op`.
+
+        A model that keeps state may count changes, deletes among them.
+        """
+        query = self.select.query
+        if query.stateful or self.config.delete_when or "op" in query.change_fields:
+            return ""
+        return next((name for name in query.streams_read if self.select.streams[name].envelope != "none"), "")
+
+    def _find_contradictions(self) -> Iterator[Contradiction]:
+        config = self.config
+        if config.max_delete_ratio < 1 and not self._deletes:
+            what = "max_delete_ratio is given, and nothing is deleted."
+            why = "There is no delete_when, and the keys are not the key of one topic, whose tombstones would delete."
+            yield Contradiction("max_delete_ratio", what, why)
+        if config.update_columns is not None and config.exclude_columns:
+            what, why = "update_columns and exclude_columns are both given.", "Each says which columns are updated, one"
+            yield Contradiction("exclude_columns", what, f"{why} by naming the others.")
+        for key in common(config.keys, config.update_columns or ()):
+            what = f"'{key}' is in keys and in update_columns."
+            yield Contradiction("update_columns", what, "A row is found by its keys: they are equal already.")
+        yield from find_keys_in_sequence(self.select.writing)
+        option = "update_columns" if config.update_columns is not None else "exclude_columns"
+        for column in config.sequence_by:
+            if common((column,), config.keys) or config.updates(column):
+                continue
+            yield Contradiction(
+                option,
+                f"'{column}' is in sequence_by, and {option} leaves it as it is stored.",
+                "An update by a newer row would keep the older row's place in the sequence, and older rows win later.",
+            )
+
+    def _note_updates(self) -> Iterator[str]:
+        config = self.config
+        if config.update_columns is not None:
+            columns = ", ".join(config.update_columns)
+            yield f"a stored row gets {columns}" if columns else "none; a row whose key is in the table changes nothing"
+        if config.exclude_columns:
+            yield f"a stored row keeps {', '.join(config.exclude_columns)}"
+        if config.ignore_null_updates:
+            yield "a NULL leaves the stored value"
+        if config.when_matched:
+            yield (
+                "a stored row is updated only where when_matched holds for it and the newest row of a batch, so that "
+                "rows may depend on where a batch ends"
+            )
+
+
+def _remember(select: Select, statement: str) -> Remember:
+    when = "each batch that deletes: what it deletes is remembered"
+    return Remember(when, BATCH_VIEW, DELETE, statement, forget(select, "tombstones"))

@@ -1,0 +1,92 @@
+"""Mode `cdc`: its options, and what they mean for the batches and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from lakesql.decode import option
+from lakesql.model.config import (
+    MAX_DELETE_RATIO,
+    NOTHING_KNOWN,
+    TOMBSTONE_RETENTION,
+    SortField,
+    read_columns,
+    read_keys,
+    read_ratio,
+)
+from lakesql.model.option_effects import NEXT_BATCH, OF_SEQUENCE, OptionEffect
+from lakesql.model.writing import AddedColumn, Reads, Writing
+from lakesql.modes.changing import ChangingConfig
+from lakesql.names import MARKED_AT, Memory
+from lakesql.project.duration import Duration, parse_duration
+
+_MARKED_AT = AddedColumn(
+    "apply_deletes", MARKED_AT, "When the source deleted the row; NULL while it has it.", "timestamp"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cdc(ChangingConfig):
+    """`mode='cdc'`: what the SELECT says of the rows that a database's table has now, by its change feed."""
+
+    keys: tuple[str, ...] = option("The columns of the SELECT that are the feed's `key`.", read=read_keys)
+    sequence_by: tuple[str, ...] = option(
+        "What says which of two changes is newer: '_change.position', the place in the database's log, or columns of "
+        "the feed. The SELECT has them. Arrival if left out.",
+        default=(),
+        read=read_columns,
+    )
+    tombstone_retention: Duration = option(
+        f"{TOMBSTONE_RETENTION} As long it is remembered what a batch has cut of a change of keys.",
+        default=Duration("7 days", 604_800_000),
+        read=parse_duration,
+    )
+    max_delete_ratio: float = option(MAX_DELETE_RATIO, default=1.0, read=read_ratio)
+    apply_deletes: Literal["hard", "soft"] = option(
+        "What becomes of a row that the source deletes: it leaves the table, or it stays, with the time of the delete "
+        "in the column `_deleted_at`, which is NULL on all others.",
+        default="hard",
+    )
+    on_truncate: Literal["apply", "fail"] = option(
+        "What a truncate of the source does: it empties the table, or the model stops before it.", default="apply"
+    )
+
+    mode: ClassVar[str] = "cdc"
+    own_effects: ClassVar[Mapping[str, OptionEffect]] = {
+        "sequence_by": OF_SEQUENCE,
+        **dict.fromkeys(("tombstone_retention", "max_delete_ratio", "apply_deletes", "on_truncate"), NEXT_BATCH),
+    }
+
+    def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
+        """The SELECT over the rows that the source has: a key for which it makes none is deleted, or marked."""
+        return Writing(
+            mode=self.mode,
+            keys=self.keys,
+            sequence_by=self.sequence_by,
+            compared={"keys": self.keys},
+            added=(_MARKED_AT,) if self.marks else (),
+            memories=self.memories,
+            given="rows",
+            unsent="stored",
+            mixes_tables=True,
+            deletes="soft" if self.marks else "",
+        )
+
+    @property
+    def marks(self) -> bool:
+        """Whether a row that the source deletes stays, marked."""
+        return self.apply_deletes == "soft"
+
+    @property
+    def memories(self) -> Mapping[Memory, Duration]:
+        """Changes of keys whose transactions a batch has cut are remembered, and deleted keys where something says
+        which change is older."""
+        moves: Mapping[Memory, Duration] = {"moves": self.tombstone_retention}
+        return {"tombstones": self.tombstone_retention, **moves} if self.sequence_by else moves
+
+    @property
+    def default_order(self) -> tuple[SortField, ...]:
+        """By the keys."""
+        return self.order_by_key(*self.keys)

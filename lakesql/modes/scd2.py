@@ -1,0 +1,99 @@
+"""Mode `scd2`: its options, and what they mean for the batches and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lakesql.decode import option
+from lakesql.model.config import NOTHING_KNOWN, SortField, read_added_column, read_keys
+from lakesql.model.option_effects import NEXT_BATCH, OF_SEQUENCE, OptionEffect
+from lakesql.model.writing import AddedColumn, Reads, Versions, Writing
+from lakesql.modes.changing import ChangingConfig
+from lakesql.names import Memory
+from lakesql.project.duration import Duration, parse_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scd2(ChangingConfig):
+    """`mode='scd2'`: the history of each key, a row for each version of it."""
+
+    keys: tuple[str, ...] = option(
+        "Columns that identify what has a history; none of them may be NULL.", read=read_keys
+    )
+    sequence_by: tuple[str, ...] = option(
+        "What orders the changes of a key: a column, which says from when a version is valid, and more where two "
+        "changes may be equal in it. Of a change feed also '_change.ts' and '_change.position'; the SELECT has them.",
+        read=read_keys,
+    )
+    track_columns: tuple[str, ...] = option(
+        "The columns of which a change makes a new version; all, if left out.", default=()
+    )
+    valid_from: str = option(
+        "The column that says from when a version is valid.", default="valid_from", read=read_added_column
+    )
+    valid_to: str = option(
+        "The column that says until when, exclusively; NULL as long as it is.",
+        default="valid_to",
+        read=read_added_column,
+    )
+    is_current: str = option("The column that says whether it still is.", default="is_current", read=read_added_column)
+    tombstone_retention: Duration = option(
+        "How long it is remembered what makes no version of its own, such as a delete, so that a change that comes "
+        "late splits the history at the right place.",
+        default=Duration("7 days", 604_800_000),
+        read=parse_duration,
+    )
+
+    mode: ClassVar[str] = "scd2"
+    own_effects: ClassVar[Mapping[str, OptionEffect]] = {
+        "sequence_by": OF_SEQUENCE,
+        "track_columns": OptionEffect("rebuild", "history-changed", "columns"),
+        **dict.fromkeys(
+            ("valid_from", "valid_to", "is_current"), OptionEffect("rebuild", "history-changed", "columns in order")
+        ),
+        "tombstone_retention": NEXT_BATCH,
+    }
+
+    def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
+        """Each change of a key is a version of it: of rows of the SELECT, or of what a change feed does to its rows."""
+        compared = {"keys": self.keys, "track_columns": self.track_columns}
+        return Writing(
+            mode=self.mode,
+            keys=self.keys,
+            sequence_by=self.sequence_by,
+            not_null=() if reads.has_feed else (*self.keys, *self.sequence_by),
+            compared=compared if reads.has_feed else {**compared, "sequence_by": self.sequence_by},
+            added=(
+                AddedColumn(
+                    "valid_from", self.valid_from, "From when this version is valid.", like=self.sequence_by[0]
+                ),
+                AddedColumn(
+                    "valid_to",
+                    self.valid_to,
+                    "Until when it was valid, exclusively; NULL while it is.",
+                    like=self.sequence_by[0],
+                ),
+                AddedColumn("is_current", self.is_current, "Whether it still is valid.", "boolean"),
+            ),
+            memories=self.memories,
+            given="rows" if reads.has_feed else "records",
+            is_positioned=not reads.has_feed,
+            mixes_tables=reads.has_feed,
+        )
+
+    @property
+    def memories(self) -> Mapping[Memory, Duration]:
+        """What makes no version is remembered, as it may split the history later."""
+        return {"tombstones": self.tombstone_retention}
+
+    @property
+    def default_order(self) -> tuple[SortField, ...]:
+        """By the keys, and by the time of each version."""
+        return self.order_by_key(*self.keys, self.valid_from)
+
+    @property
+    def versions(self) -> Versions | None:
+        """Each is a row."""
+        return Versions(self.track_columns)
