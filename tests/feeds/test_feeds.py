@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.compile import batch
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.records.debezium import debezium_field
+from lakesql.modes.batches import feed_views, scd2_batches, upsert_batches
+from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.merge import newest_rows
 from lakesql.names import RANK
 from tests.feeds.delivery import make_feeds
@@ -58,7 +59,7 @@ def test_without_a_rule_of_key_changes_it_finds_rows_that_are_missing(
 ) -> None:
     """Rows that swap their keys in one transaction, which a batch may cut."""
     if rule == "telling apart":
-        monkeypatch.setattr("lakesql.engine.batch.feed.told_apart_view", lambda _: None)
+        monkeypatch.setattr(FeedViews, "told_apart", lambda _: None)
     else:
         monkeypatch.setattr(Moves, "remember", lambda *_: None)
     models = ("mirror", "placed")
@@ -69,16 +70,21 @@ def test_with_the_oldest_change_of_each_key_it_finds_former_rows(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = ("last", "newest", "versions", "mirror", "sequenced")
-    for reduction in ("newest_rows", "newest_changes", "newest_known"):
-        newest = getattr(batch, reduction)
-        monkeypatch.setattr(batch, reduction, lambda *args, newest=newest: newest(*args).replace(" DESC", ""))
+    reductions = (
+        *((upsert_batches, "newest_rows"), (scd2_batches, "newest_rows")),
+        *((feed_views, "newest_changes"), (feed_views, "newest_known")),
+    )
+    for module, reduction in reductions:
+        newest = getattr(module, reduction)
+        monkeypatch.setattr(module, reduction, lambda *args, newest=newest: newest(*args).replace(" DESC", ""))
     assert find_damaged(project, *models, seeds=range(20), batches=2) >= set(models)
 
 
 def test_without_the_reduction_it_finds_keys_that_stand_twice(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "newest_rows", lambda *args: newest_rows(*args).replace(f"WHERE {RANK} = 1", ""))
+    all_rows = lambda *args: newest_rows(*args).replace(f"WHERE {RANK} = 1", "")  # noqa: E731
+    monkeypatch.setattr(upsert_batches, "newest_rows", all_rows)
     assert find_damaged(project, "last", "newest", seeds=range(5), batches=1) == {"last", "newest"}
 
 
