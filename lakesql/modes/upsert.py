@@ -17,7 +17,7 @@ from lakesql.model.config import (
     read_ratio,
 )
 from lakesql.model.option_effects import NEXT_BATCH, OF_COLUMNS, OF_CONDITION, OF_SEQUENCE, OptionEffect
-from lakesql.model.writing import Reads, Writing, common
+from lakesql.model.writing import Reads, Writing
 from lakesql.modes.changing import ChangingConfig
 from lakesql.names import Memory
 from lakesql.project.duration import Duration, parse_duration
@@ -89,9 +89,3 @@ class Upsert(ChangingConfig):
     def default_order(self) -> tuple[SortField, ...]:
         """By the keys."""
         return self.order_by_key(*self.keys)
-
-    def updates(self, column: str) -> bool:
-        """Whether an update of a stored row sets this column. Capitals make no difference."""
-        if common((column,), (*self.keys, *self.exclude_columns)):
-            return False
-        return self.update_columns is None or bool(common((column,), self.update_columns))

@@ -13,8 +13,7 @@ from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
 from lakesql.modes.batches.insert import insert_statement
-from lakesql.modes.batches.merge import merge_parts
-from lakesql.modes.upsert import Upsert
+from lakesql.modes.batches.merge import Merge, merge_parts
 from lakesql.plan import steps
 from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape
@@ -88,7 +87,7 @@ def statements_of(table: TableName, name: str) -> list[str]:
         *chain.from_iterable(step.statements for step in made),
         insert_statement(table, (name,)),
         insert_statement(table, None),
-        "true".join(merge_parts(table, Upsert(keys=(name,)), (name,))),
+        "true".join(merge_parts(Merge(table, (name,)), (name,))),
         f"SELECT {identifier(name)} FROM {table_name(table)}",
         f"SELECT t.a FROM s JOIN {table_name(table)} AS t ON s.a = t.a",
     ]

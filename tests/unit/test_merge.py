@@ -10,6 +10,7 @@ from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange
 from lakesql.compile.quote import Day, Instant
 from lakesql.model.table_name import TableName
 from lakesql.modes.batches.merge import merge_parts, newest_rows
+from lakesql.modes.batches.upsert_batches import merge_of
 from lakesql.modes.upsert import Upsert
 
 NAME = TableName("lake", "shop", "orders")
@@ -18,13 +19,13 @@ NAME = TableName("lake", "shop", "orders")
 def merge_statement(
     table: TableName, config: Upsert, columns: tuple[str, ...] | None, bounds: tuple[KeyRange, ...] | None
 ) -> str:
-    return Write("", Bounded(merge_parts(table, config, columns), ("target",))).text(bounds)
+    return Write("", Bounded(merge_parts(merge_of(table, config), columns), ("target",))).text(bounds)
 
 
 def test_the_newest_row_is_by_sequence_and_then_by_arrival() -> None:
     config = Upsert(keys=("id", "a b"), sequence_by=("at", "no"), delete_when="status = 'gone' OR x")
     assert (
-        newest_rows(config, positioned=True)
+        newest_rows(merge_of(NAME, config), positioned=True)
         == """\
 SELECT *
 FROM (
@@ -48,14 +49,15 @@ WHERE _lakesql_rank = 1"""
     ],
 )
 def test_rows_are_ordered_by_what_is_known(sequence: tuple[str, ...], positioned: bool, order: str) -> None:
-    found = newest_rows(Upsert(keys=("id",), sequence_by=sequence), positioned)
+    found = newest_rows(merge_of(NAME, Upsert(keys=("id",), sequence_by=sequence)), positioned)
     assert f"ORDER BY {order})" in found
     assert "_lakesql_delete" not in found
 
 
 def test_a_condition_is_pasted_as_it_is() -> None:
     condition = "a = '{b}' AND c = '%s {0}'"
-    assert f"coalesce(({condition}), false)" in newest_rows(Upsert(keys=("id",), delete_when=condition), True)
+    merge = merge_of(NAME, Upsert(keys=("id",), delete_when=condition))
+    assert f"coalesce(({condition}), false)" in newest_rows(merge, True)
 
 
 def test_a_merge_without_sequence_takes_what_arrives() -> None:
@@ -157,19 +159,19 @@ def test_a_merge_that_updates_nothing_only_inserts() -> None:
 
 
 def test_updates_of_all_columns_need_no_more_than_the_newest_row() -> None:
-    plain = newest_rows(Upsert(keys=("id",), sequence_by=("at",)), True)
+    plain = newest_rows(merge_of(NAME, Upsert(keys=("id",), sequence_by=("at",))), True)
     for config in (
         Upsert(keys=("id",), sequence_by=("at",), update_columns=("AT", "a")),
         Upsert(keys=("id",), sequence_by=("at",), exclude_columns=("id",)),
         Upsert(keys=("id",), sequence_by=("at",), when_matched="source.a = 1"),
     ):
-        assert newest_rows(config, True, ("id", "at", "a")) == plain
+        assert newest_rows(merge_of(NAME, config), True, ("id", "at", "a")) == plain
 
 
 def test_names_with_braces_and_blanks_stay_as_they_are() -> None:
     config = Upsert(keys=("{0}",), sequence_by=("{at}",), ignore_null_updates=True, exclude_columns=("a b",))
     columns = ("{0}", "{at}", "a b", "{v}")
-    found = newest_rows(config, True, columns)
+    found = newest_rows(merge_of(NAME, config), True, columns)
     assert "PARTITION BY `{0}` ORDER BY `{at}` DESC, _lakesql_position DESC" in found
     assert "max_by(struct(`a b`), _lakesql_rank)" in found
     assert "struct(`{v}` AS value, struct(`{at}`) AS at)" in found
@@ -180,8 +182,8 @@ def test_names_with_braces_and_blanks_stay_as_they_are() -> None:
 
 def test_rows_without_a_position_are_never_outdated() -> None:
     config = Upsert(keys=("id",), sequence_by=("at",), exclude_columns=("a",))
-    assert "_lakesql_outdated" not in newest_rows(config, False, ("id", "at", "a"))
-    assert "_lakesql_outdated" in newest_rows(config, True, ("id", "at", "a"))
+    assert "_lakesql_outdated" not in newest_rows(merge_of(NAME, config), False, ("id", "at", "a"))
+    assert "_lakesql_outdated" in newest_rows(merge_of(NAME, config), True, ("id", "at", "a"))
 
 
 def test_a_null_leaves_the_stored_value_where_nothing_orders_rows() -> None:

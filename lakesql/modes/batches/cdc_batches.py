@@ -39,12 +39,11 @@ from lakesql.modes.batches.feed_rows import (
     untraceable_change,
 )
 from lakesql.modes.batches.feed_views import MOVES_WHEN, UNSENT_WHEN, FeedViews
-from lakesql.modes.batches.merge import insert_parts, merge_parts, remember_statement
+from lakesql.modes.batches.merge import Merge, insert_parts, merge_parts, remember_statement
 from lakesql.modes.batches.mirror import filled_rows, mirrored_rows, not_in_feed, truncates
 from lakesql.modes.batches.moves import remember_moves
 from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.cdc import Cdc
-from lakesql.modes.upsert import Upsert
 from lakesql.names import BATCH_VIEW, CHANGE, CUT_VIEW, DELETE, MARKED_AT, NEWEST_VIEW, ONLY_MARKS, UNKNOWN
 
 
@@ -89,16 +88,10 @@ class CdcBatches(Batches):
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """One MERGE of the rows of the keys that have changed. What is deleted is remembered before it."""
-        select, table, keys, marks = self.select, self.select.model.table, self.config.keys, self.config.marks
-        sequence, is_placed = select.sequence, select.is_placed
-        merged = Upsert(keys=keys, sequence_by=tuple(sequence), delete_when=DELETE)
-        position = next(iter(sequence)) if is_placed else ""
-        of_truncates = truncates(keys) if is_placed else ""
-        deleted = f"{DELETE} OR {MARKED_AT} IS NOT NULL" if marks else DELETE
+        select, merge, marks = self.select, self._merge, self.config.marks
+        sequence, ratio = select.sequence, self.config.max_delete_ratio
         landing = (*columns, MARKED_AT) if marks and columns is not None else columns
-        remembers, ratio = bool(sequence), self.config.max_delete_ratio
-        aliases = ("deleted", "target") if remembers else ("target",)
-        applies_truncates = self.config.on_truncate == "apply"
+        aliases = ("deleted", "target") if merge.remembers else ("target",)
         return (
             *made_views(select),
             MakeView(
@@ -106,22 +99,18 @@ class CdcBatches(Batches):
                 BATCH_VIEW,
                 mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
             ),
-            *((CheckDeletes(BATCH_VIEW, ratio, deleted),) if ratio < 1 else ()),
+            *((CheckDeletes(BATCH_VIEW, ratio, self._deleted),) if ratio < 1 else ()),
             *((self._remember_moves(columns),) if select.has_moves else ()),
-            ReadBounds(BATCH_VIEW, keys),
+            ReadBounds(BATCH_VIEW, merge.keys),
             *self._fill_unsent(columns),
-            *check_rows(select, deleted),
-            *(
-                (self._remember(remember_statement(table, merged, of_truncates, deleted), deleted),)
-                if remembers
-                else ()
-            ),
+            *check_rows(select, self._deleted),
+            *((self._remember(),) if merge.remembers else ()),
             Write(
                 COMMIT,
-                Bounded(merge_parts(table, merged, landing, remembers, marks, is_placed), aliases),
-                truncating=not_in_feed(position, marks) if applies_truncates else "",
-                new=Bounded(insert_parts(table, merged, landing, remembers, marks, is_placed), aliases[:-1]),
-                skips_older=remembers,
+                Bounded(merge_parts(merge, landing), aliases),
+                truncating=self._truncating,
+                new=Bounded(insert_parts(merge, landing), aliases[:-1]),
+                skips_older=merge.remembers,
             ),
         )
 
@@ -189,6 +178,36 @@ class CdcBatches(Batches):
             forget(self.select, "moves"),
         )
 
-    def _remember(self, statement: str, deleted: str) -> Remember:
+    def _remember(self) -> Remember:
+        """What is deleted, or marked, and the truncates where they have a place among the changes."""
+        of_truncates = truncates(self.config.keys) if self._merge.is_placed else ""
+        statement = remember_statement(self._merge, of_truncates, self._deleted)
         when = "each batch that deletes: what it deletes is remembered"
-        return Remember(when, BATCH_VIEW, deleted, statement, forget(self.select, "tombstones"))
+        return Remember(when, BATCH_VIEW, self._deleted, statement, forget(self.select, "tombstones"))
+
+    @property
+    def _merge(self) -> Merge:
+        """How the rows of a batch are written."""
+        select = self.select
+        return Merge(
+            select.model.table,
+            self.config.keys,
+            tuple(select.sequence),
+            delete_when=DELETE,
+            remembers=bool(select.sequence),
+            marks=self.config.marks,
+            is_placed=select.is_placed,
+        )
+
+    @property
+    def _deleted(self) -> str:
+        """The condition of rows of the batch whose source has no row any more."""
+        return f"{DELETE} OR {MARKED_AT} IS NOT NULL" if self.config.marks else DELETE
+
+    @property
+    def _truncating(self) -> str:
+        """What the MERGE of a batch with a truncate ends with, besides."""
+        if self.config.on_truncate == "fail":
+            return ""
+        position = self._merge.sequence[0] if self._merge.is_placed else ""
+        return not_in_feed(position, self.config.marks)

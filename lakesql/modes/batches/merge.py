@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lakesql.compile.log_positions import is_not_older, is_unplaced, own_place
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.table_name import TableName
-from lakesql.modes.upsert import Upsert
+from lakesql.model.writing import common
 from lakesql.names import (
     BATCH_VIEW,
     DELETE,
@@ -123,7 +124,49 @@ NEVER = "false"
 """The `delete_when` of a mode that deletes keys, though by no condition on a row."""
 
 
-def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = (), has_tombstones: bool = False) -> str:
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What an update of a stored row does: it sets the columns `only`, or all but `never`; where the condition `when`
+    holds, if there is one. `keeps_known`: a NULL in an arriving row leaves the stored value."""
+
+    only: tuple[str, ...] | None = None
+    never: tuple[str, ...] = ()
+    when: str = ""
+    keeps_known: bool = False
+
+    def sets(self, column: str) -> bool:
+        """Whether this column is among those that it sets. Capitals make no difference."""
+        if common((column,), self.never):
+            return False
+        return self.only is None or bool(common((column,), self.only))
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Rows that are written key by key into a table.
+
+    `keys` identify a row, and `sequence` says which of two rows of a key is newer, before their arrival does.
+    `delete_when` is the condition of a row that deletes its key; '' where none does. `remembers`: what was deleted is
+    in the tombstones, and no older row brings it back. `marks`: rows of the batch may only mark the stored ones
+    (`_lakesql_only_marks`). `is_placed`: the sequence is a place in a database's log, by which a row that a snapshot
+    has read is compared in a way of its own, and by which a row that is older than a truncate is left out.
+    """
+
+    table: TableName
+    keys: tuple[str, ...]
+    sequence: tuple[str, ...] = ()
+    delete_when: str = ""
+    updates: Updates = Updates()
+    remembers: bool = False
+    marks: bool = False
+    is_placed: bool = False
+
+    def updated(self, column: str) -> bool:
+        """Whether an update of a stored row sets this column."""
+        return not common((column,), self.keys) and self.updates.sets(column)
+
+
+def newest_rows(merge: Merge, positioned: bool, columns: tuple[str, ...] = (), has_tombstones: bool = False) -> str:
     """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by arrival if `positioned`.
 
     Rows whose key or sequence is NULL are left out: they are dead letters. Adds the column `_lakesql_delete` where the
@@ -131,13 +174,13 @@ def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = (),
     has with it what else the MERGE needs. `has_tombstones`: the view is `_lakesql_tombstoned`, of which all this is
     true already.
     """
-    order = [*config.sequence_by, *([POSITION] if positioned else [])] or list(config.keys)
-    newest_first = f"PARTITION BY {identifiers(config.keys)} ORDER BY "
+    order = [*merge.sequence, *([POSITION] if positioned else [])] or list(merge.keys)
+    newest_first = f"PARTITION BY {identifiers(merge.keys)} ORDER BY "
     newest_first += ", ".join(f"{identifier(column)} DESC" for column in order)
-    adds_delete = bool(config.delete_when) and not has_tombstones
-    delete = f"{_is_delete(config)} AS {DELETE}"
-    rows, where = (TOMBSTONED_VIEW, "") if has_tombstones else (ROWS_VIEW, f"\n  WHERE {_not_null(config)}")
-    folds = _folds(config, columns)
+    adds_delete = bool(merge.delete_when) and not has_tombstones
+    delete = f"{_is_delete(merge)} AS {DELETE}"
+    rows, where = (TOMBSTONED_VIEW, "") if has_tombstones else (ROWS_VIEW, f"\n  WHERE {_not_null(merge)}")
+    folds = _folds(merge, columns)
     if not folds:
         return _NEWEST.format(
             delete=f",\n    {delete}" if adds_delete else "",
@@ -147,11 +190,11 @@ def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = (),
             where=where,
         )
     window = f"newest_first AS (\n  {newest_first}\n  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW\n)"
-    can_be_outdated = bool(config.sequence_by) and positioned
+    can_be_outdated = bool(merge.sequence) and positioned
     outdated = f"min({POSITION}) OVER newest_first < {POSITION} AS {OUTDATED}"
     return _FOLDED.format(
         folds="".join(f",\n    {fold}" for fold in folds),
-        deletes=f",\n      count_if({DELETE}) OVER newest_first AS {DELETES}" if config.delete_when else "",
+        deletes=f",\n      count_if({DELETE}) OVER newest_first AS {DELETES}" if merge.delete_when else "",
         rank=RANK,
         delete=f",\n        {delete}" if adds_delete else "",
         outdated=f",\n        {outdated}" if can_be_outdated else "",
@@ -163,7 +206,7 @@ def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = (),
     )
 
 
-def tombstoned_rows(table: TableName, config: Upsert, outputs: tuple[str, ...]) -> tuple[str, ...]:
+def tombstoned_rows(merge: Merge, outputs: tuple[str, ...]) -> tuple[str, ...]:
     """The rows of the view `_lakesql_rows` and, as rows that delete, the keys of `_lakesql_tombstones`; cut where the
     bounds of these keys come.
 
@@ -172,7 +215,7 @@ def tombstoned_rows(table: TableName, config: Upsert, outputs: tuple[str, ...]) 
     what comes later and is older than one of them stays away, wherever a batch ends. Where there is none, it has NULL,
     and there is nothing to be deleted.
     """
-    keys, sequence = {key.lower() for key in config.keys}, {column.lower() for column in config.sequence_by}
+    keys, sequence = {key.lower() for key in merge.keys}, {column.lower() for column in merge.sequence}
 
     def columns_of(names: set[str]) -> str:
         return ", ".join(
@@ -182,19 +225,19 @@ def tombstoned_rows(table: TableName, config: Upsert, outputs: tuple[str, ...]) 
     words = {
         "columns": identifiers(outputs),
         "position": POSITION,
-        "is_delete": _is_delete(config),
+        "is_delete": _is_delete(merge),
         "delete": DELETE,
         "rows": ROWS_VIEW,
-        "not_null": _not_null(config),
+        "not_null": _not_null(merge),
         "of_tombstones": columns_of(keys),
         "of_table": columns_of(keys | sequence),
         "tombstones": TOMBSTONES_VIEW,
-        "keys": identifiers(config.keys),
-        "sequence": identifiers(config.sequence_by),
+        "keys": identifiers(merge.keys),
+        "sequence": identifiers(merge.sequence),
         "known": SEQUENCE,
         "sequences": ",\n  ".join(
             f"coalesce({identifier(column)}, {column_of(SEQUENCE, column)}) AS {identifier(column)}"
-            for column in config.sequence_by
+            for column in merge.sequence
         ),
     }
     tombstoned = _TOMBSTONED.format(**words)
@@ -203,41 +246,41 @@ def tombstoned_rows(table: TableName, config: Upsert, outputs: tuple[str, ...]) 
 
     def stored(name: TableName, alias: str) -> str:
         return _STORED.format(
-            **words, table=table_name(name), alias=alias, match=_match(alias, config, TOMBSTONES_VIEW, " ")
+            **words, table=table_name(name), alias=alias, match=_match(alias, merge, TOMBSTONES_VIEW, " ")
         )
 
     return (
-        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4)) + stored(table, STORED),
-        "\n    UNION ALL" + stored(table.tombstones, REMEMBERED),
+        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4)) + stored(merge.table, STORED),
+        "\n    UNION ALL" + stored(merge.table.tombstones, REMEMBERED),
         _OF_BATCH.format(**words),
     )
 
 
-def _is_delete(config: Upsert) -> str:
-    return "false" if config.delete_when == NEVER else f"coalesce(({config.delete_when}), false)"
+def _is_delete(merge: Merge) -> str:
+    return "false" if merge.delete_when == NEVER else f"coalesce(({merge.delete_when}), false)"
 
 
-def _not_null(config: Upsert) -> str:
+def _not_null(merge: Merge) -> str:
     """The condition of a row that is no dead letter."""
-    return " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by))
+    return " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*merge.keys, *merge.sequence))
 
 
 def _indented(text: str, width: int) -> str:
     return text.replace("\n", "\n" + " " * width)
 
 
-def _folds(config: Upsert, columns: tuple[str, ...]) -> list[str]:
+def _folds(merge: Merge, columns: tuple[str, ...]) -> list[str]:
     """What the rows of a key in a batch leave besides the newest one, so that the batch does what they would do if each
     were a batch of its own. Rows before a delete count for nothing but the delete itself."""
-    of_key = f"OVER (PARTITION BY {identifiers(config.keys)})"
-    alive = f"{DELETES} = 0" if config.delete_when else ""
+    of_key = f"OVER (PARTITION BY {identifiers(merge.keys)})"
+    alive = f"{DELETES} = 0" if merge.delete_when else ""
     rank = f"CASE WHEN {alive} THEN {RANK} END" if alive else RANK
-    kept, merged = _kept(config, columns), _merged(config, columns)
+    kept, merged = _kept(merge, columns), _merged(merge, columns)
     folds = []
     if kept:
         folds.append(f"max_by(struct({identifiers(kept)}), {rank})\n      {of_key} AS {FIRST}")
     if merged:
-        at = f", struct({identifiers(config.sequence_by)}) AS at" if config.sequence_by else ""
+        at = f", struct({identifiers(merge.sequence)}) AS at" if merge.sequence else ""
         fields = []
         for column in map(identifier, merged):
             known = " AND ".join(filter(None, (alive, f"{column} IS NOT NULL")))
@@ -245,69 +288,52 @@ def _folds(config: Upsert, columns: tuple[str, ...]) -> list[str]:
             fields.append(f"min_by(struct({column} AS value{at}), {rank_of_known})\n        {of_key} AS {column}")
         each = ",\n      ".join(fields)
         folds.append(f"struct(\n      {each}\n    ) AS {LAST}")
-    if config.delete_when and (kept or merged or config.when_matched):
-        last = f"min_by(struct({identifiers(config.sequence_by)}), CASE WHEN {DELETE} THEN {RANK} END)"
-        folds.append(f"{last if config.sequence_by else f'bool_or({DELETE})'}\n      {of_key} AS {DELETED}")
+    if merge.delete_when and (kept or merged or merge.updates.when):
+        last = f"min_by(struct({identifiers(merge.sequence)}), CASE WHEN {DELETE} THEN {RANK} END)"
+        folds.append(f"{last if merge.sequence else f'bool_or({DELETE})'}\n      {of_key} AS {DELETED}")
     return folds
 
 
-def _kept(config: Upsert, columns: tuple[str, ...]) -> list[str]:
+def _kept(merge: Merge, columns: tuple[str, ...]) -> list[str]:
     """The columns that a row gets when it is inserted, and no update changes."""
-    keys = {key.lower() for key in config.keys}
-    return [column for column in columns if column.lower() not in keys and not config.updates(column)]
+    keys = {key.lower() for key in merge.keys}
+    return [column for column in columns if column.lower() not in keys and not merge.updated(column)]
 
 
-def _merged(config: Upsert, columns: tuple[str, ...]) -> list[str]:
+def _merged(merge: Merge, columns: tuple[str, ...]) -> list[str]:
     """The columns of which a NULL updates nothing. Those of the sequence are never NULL."""
-    sequence = {column.lower() for column in config.sequence_by}
+    sequence = {column.lower() for column in merge.sequence}
     return [
-        column for column in _changed(config, columns) if column.lower() not in sequence and config.ignore_null_updates
+        column for column in _changed(merge, columns) if column.lower() not in sequence and merge.updates.keeps_known
     ]
 
 
-def merge_parts(
-    table: TableName,
-    config: Upsert,
-    columns: tuple[str, ...] | None,
-    remembers: bool = False,
-    marks: bool = False,
-    is_placed: bool = False,
-) -> tuple[str, ...]:
+def merge_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...]:
     """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the batch's keys come.
 
     `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the scans to the
-    keys of the batch: of the target, and before it, where the MERGE `remembers` what was deleted, of its tombstones.
-    They must hold for every key of it, or an update becomes a second row. A row that is older than the tombstone of its
-    key is left out. With `marks`, rows of the batch may only mark the stored ones (`_lakesql_only_marks`). `is_placed`:
-    the sequence is a place in a database's log, by which a row that a snapshot has read is compared in a way of its
-    own, and by which a row that is older than a truncate is left out.
+    keys of the batch: of the target, and before it of the tombstones, if there are any. They must hold for every key of
+    it, or an update becomes a second row. A row that is older than the tombstone of its key is left out.
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
-    first, *rest = _source_parts(table, config, remembers, marks, is_placed)
-    on = _ON.format(match=_match("target", config, "source", "\n  "))
-    clauses = "\n" + "\n".join(_clauses(config, columns, marks, is_placed))
-    *before, last = (_MERGE.format(table=table_name(table), source=first), *rest)
+    first, *rest = _source_parts(merge)
+    on = _ON.format(match=_match("target", merge, "source", "\n  "))
+    clauses = "\n" + "\n".join(_clauses(merge, columns))
+    *before, last = (_MERGE.format(table=table_name(merge.table), source=first), *rest)
     return *before, last + on, clauses
 
 
-def insert_parts(
-    table: TableName,
-    config: Upsert,
-    columns: tuple[str, ...] | None,
-    remembers: bool = False,
-    marks: bool = False,
-    is_placed: bool = False,
-) -> tuple[str, ...]:
+def insert_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...]:
     """What the MERGE of `merge_parts` does to a table without a row of these keys: the INSERT of those not deleted."""
-    first, *rest = _source_parts(table, config, remembers, marks, is_placed)
+    first, *rest = _source_parts(merge)
     landing = "*"
     if columns is not None:
-        new = _new_values(config, columns)
+        new = _new_values(merge, columns)
         landing = ", ".join(_named(value, column) for column, value in new.items())
-    *before, last = (_INSERT.format(table=table_name(table), landing=landing, source=first), *rest)
-    where = f"\nWHERE NOT {_without_row(marks)}" if config.delete_when else ""
+    *before, last = (_INSERT.format(table=table_name(merge.table), landing=landing, source=first), *rest)
+    where = f"\nWHERE NOT {_without_row(merge)}" if merge.delete_when else ""
     return *before, f"{last} AS source{where}"
 
 
@@ -316,88 +342,88 @@ def _named(value: str, column: str) -> str:
     return value if value == column_of("source", column) else f"{value} AS {identifier(column)}"
 
 
-def _source_parts(table: TableName, config: Upsert, remembers: bool, marks: bool, is_placed: bool) -> tuple[str, ...]:
+def _source_parts(merge: Merge) -> tuple[str, ...]:
     """The rows of the batch that no tombstone outdates, cut where the bounds of their keys come."""
-    if not remembers:
+    if not merge.remembers:
         return (BATCH_VIEW,)
-    sequence, deleted_sequence = _sequence_of(BATCH_VIEW, config), _sequence_of("deleted", config)
+    sequence, deleted_sequence = _sequence_of(BATCH_VIEW, merge), _sequence_of("deleted", merge)
     is_outdated = f"{deleted_sequence} > {sequence}"
-    if is_placed:
-        is_outdated = f"NOT {_indented(is_not_older(config.sequence_by[0], 'deleted', BATCH_VIEW), 2)}"
+    if merge.is_placed:
+        is_outdated = f"NOT {_indented(is_not_older(merge.sequence[0], 'deleted', BATCH_VIEW), 2)}"
     of_tombstones = {
         "batch": BATCH_VIEW,
-        "tombstones": table_name(table.tombstones),
-        "match": _match("deleted", config, BATCH_VIEW, "\n      "),
+        "tombstones": table_name(merge.table.tombstones),
+        "match": _match("deleted", merge, BATCH_VIEW, "\n      "),
         "deleted_sequence": deleted_sequence,
-        "sequence": own_place(sequence) if is_placed else sequence,
-        "is_placed": f"NOT {is_unplaced(sequence)} AND " if is_placed else "",
+        "sequence": own_place(sequence) if merge.is_placed else sequence,
+        "is_placed": f"NOT {is_unplaced(sequence)} AND " if merge.is_placed else "",
         "is_outdated": is_outdated,
-        "no_key": f"{column_of('deleted', config.keys[0])} IS NULL",
-        "open": "(" if marks else "",
-        "or_marked": f" OR {column_of(BATCH_VIEW, MARKED_AT)} IS NOT NULL)" if marks else "",
+        "no_key": f"{column_of('deleted', merge.keys[0])} IS NULL",
+        "open": "(" if merge.marks else "",
+        "or_marked": f" OR {column_of(BATCH_VIEW, MARKED_AT)} IS NOT NULL)" if merge.marks else "",
     }
-    emptied = _NOT_EMPTIED.format(**of_tombstones) if is_placed else ""
+    emptied = _NOT_EMPTIED.format(**of_tombstones) if merge.is_placed else ""
     return _NOT_OUTDATED.format(**of_tombstones), f"\n  ){emptied}\n)"
 
 
-def _without_row(marks: bool) -> str:
+def _without_row(merge: Merge) -> str:
     """Whether a row of the batch says that there is no row of its key, or nothing of it."""
     deleted = column_of("source", DELETE)
-    return f"({deleted} OR {column_of('source', ONLY_MARKS)})" if marks else deleted
+    return f"({deleted} OR {column_of('source', ONLY_MARKS)})" if merge.marks else deleted
 
 
-def remember_statement(table: TableName, config: Upsert, truncates: str = "", condition: str = DELETE) -> str:
+def remember_statement(merge: Merge, truncates: str = "", condition: str = DELETE) -> str:
     """Insert what the batch deletes, by this condition, into the tombstones, and what `truncates` finds."""
-    columns = (*config.keys, *config.sequence_by)
+    columns = (*merge.keys, *merge.sequence)
     of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {condition}"
     deleted = f"{of_batch}\nUNION ALL\n{truncates}" if truncates else of_batch
     return _REMEMBER.format(
-        tombstones=table_name(table.tombstones), columns=identifiers((*columns, DELETED_AT)), deleted=deleted
+        tombstones=table_name(merge.table.tombstones), columns=identifiers((*columns, DELETED_AT)), deleted=deleted
     )
 
 
-def _match(alias: str, config: Upsert, other: str, indent: str) -> str:
-    return f"{indent}AND ".join(f"{column_of(alias, key)} = {column_of(other, key)}" for key in config.keys)
+def _match(alias: str, merge: Merge, other: str, indent: str) -> str:
+    return f"{indent}AND ".join(f"{column_of(alias, key)} = {column_of(other, key)}" for key in merge.keys)
 
 
-def _sequence_of(alias: str, config: Upsert) -> str:
-    columns = ", ".join(column_of(alias, column) for column in config.sequence_by)
-    return f"struct({columns})" if len(config.sequence_by) > 1 else columns
+def _sequence_of(alias: str, merge: Merge) -> str:
+    columns = ", ".join(column_of(alias, column) for column in merge.sequence)
+    return f"struct({columns})" if len(merge.sequence) > 1 else columns
 
 
-def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
-    return [column for column in columns if config.updates(column)]
+def _changed(merge: Merge, columns: tuple[str, ...]) -> list[str]:
+    return [column for column in columns if merge.updated(column)]
 
 
-def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool, is_placed: bool) -> list[str]:
-    newer = f" AND {is_not_older(config.sequence_by[0], 'target', 'source')}" if is_placed else _newer(config)
+def _clauses(merge: Merge, columns: tuple[str, ...] | None) -> list[str]:
+    newer = f" AND {is_not_older(merge.sequence[0], 'target', 'source')}" if merge.is_placed else _newer(merge)
     deleted = column_of("source", DELETE)
     clauses = []
-    if config.delete_when:
+    if merge.delete_when:
         clauses.append(f"WHEN MATCHED AND {deleted}{newer} THEN DELETE")
-    if marks:
-        marking = _set({name: column_of("source", name) for name in (MARKED_AT, *config.sequence_by)})
+    if merge.marks:
+        marking = _set({name: column_of("source", name) for name in (MARKED_AT, *merge.sequence)})
         clauses.append(f"WHEN MATCHED AND {column_of('source', ONLY_MARKS)}{newer} THEN {marking}")
     if columns is None:
         update, insert = "UPDATE SET *", "INSERT *"
     else:
-        new = _new_values(config, columns)
-        keys = {key.lower() for key in config.keys}
-        if config.delete_when and _folds(config, columns):
+        new = _new_values(merge, columns)
+        keys = {key.lower() for key in merge.keys}
+        if merge.delete_when and _folds(merge, columns):
             replace = _set({column: value for column, value in new.items() if column.lower() not in keys})
-            clauses += [f"WHEN MATCHED AND {_was_deleted(config)} THEN {replace}"] if replace else []
-        merged = _merged(config, columns)
+            clauses += [f"WHEN MATCHED AND {_was_deleted(merge)} THEN {replace}"] if replace else []
+        merged = _merged(merge, columns)
         update = _set(
             {
-                column: _unless_null(config, column) if column in merged else new[column]
-                for column in _changed(config, columns)
+                column: _unless_null(merge, column) if column in merged else new[column]
+                for column in _changed(merge, columns)
             }
         )
         insert = f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(new.values())})"
     if update:
-        when = f" AND ({config.when_matched})" if config.when_matched else ""
+        when = f" AND ({merge.updates.when})" if merge.updates.when else ""
         clauses.append(f"WHEN MATCHED{newer}{when} THEN {update}")
-    when = f"WHEN NOT MATCHED AND NOT {_without_row(marks)}" if config.delete_when else "WHEN NOT MATCHED"
+    when = f"WHEN NOT MATCHED AND NOT {_without_row(merge)}" if merge.delete_when else "WHEN NOT MATCHED"
     clauses.append(f"{when} THEN {insert}")
     return clauses
 
@@ -407,9 +433,9 @@ def _set(values: Mapping[str, str]) -> str:
     return f"UPDATE SET\n  {sets}" if sets else ""
 
 
-def _new_values(config: Upsert, columns: tuple[str, ...]) -> dict[str, str]:
+def _new_values(merge: Merge, columns: tuple[str, ...]) -> dict[str, str]:
     """The columns of a row that is not in the table, or not any more."""
-    kept, merged = _kept(config, columns), _merged(config, columns)
+    kept, merged = _kept(merge, columns), _merged(merge, columns)
     values = {}
     for column in columns:
         if column in kept:
@@ -421,27 +447,27 @@ def _new_values(config: Upsert, columns: tuple[str, ...]) -> dict[str, str]:
     return values
 
 
-def _unless_null(config: Upsert, column: str) -> str:
+def _unless_null(merge: Merge, column: str) -> str:
     """A column's last value in the batch, unless there is none or its row is older than the stored one."""
     last, stored = column_of(f"source.{LAST}", column), column_of("target", column)
-    if not config.sequence_by:
+    if not merge.sequence:
         return f"coalesce({last}.value, {stored})"
-    return f"CASE WHEN {last}.at >= {_stored_sequence(config)} THEN {last}.value ELSE {stored} END"
+    return f"CASE WHEN {last}.at >= {_stored_sequence(merge)} THEN {last}.value ELSE {stored} END"
 
 
-def _was_deleted(config: Upsert) -> str:
+def _was_deleted(merge: Merge) -> str:
     """The condition that a row of the batch deletes the stored one before the newest one is inserted."""
     deleted = column_of("source", DELETED)
-    return f"{deleted} >= {_stored_sequence(config)}" if config.sequence_by else deleted
+    return f"{deleted} >= {_stored_sequence(merge)}" if merge.sequence else deleted
 
 
-def _stored_sequence(config: Upsert) -> str:
-    return f"struct({', '.join(column_of('target', column) for column in config.sequence_by)})"
+def _stored_sequence(merge: Merge) -> str:
+    return f"struct({', '.join(column_of('target', column) for column in merge.sequence)})"
 
 
-def _newer(config: Upsert) -> str:
+def _newer(merge: Merge) -> str:
     """The condition that a matched row is not older than the stored one; nothing where arrival decides."""
-    match config.sequence_by:
+    match merge.sequence:
         case ():
             return ""
         case (column,):

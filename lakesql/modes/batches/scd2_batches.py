@@ -29,11 +29,10 @@ from lakesql.modes.batches.feed_rows import (
 )
 from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.history import History
-from lakesql.modes.batches.merge import newest_rows
+from lakesql.modes.batches.merge import Merge, newest_rows
 from lakesql.modes.batches.mirror import mirrored_rows
 from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.scd2 import Scd2
-from lakesql.modes.upsert import Upsert
 from lakesql.names import BATCH_VIEW, DELETE, HISTORY_VIEW, REMEMBERED, STORED
 
 
@@ -83,7 +82,7 @@ class Scd2Batches(Batches):
         """One MERGE of the versions that all changes of the batch's keys make. What makes none is remembered."""
         select, config = self.select, self.config
         sequence = select.sequence or {name: name for name in config.sequence_by}
-        batch = newest_rows(Upsert(keys=(*config.keys, *sequence)), select.writing.is_positioned)
+        batch = newest_rows(Merge(select.model.table, (*config.keys, *sequence)), select.writing.is_positioned)
         if self._is_of_feed:
             batch = mirrored_rows({**select.feed_keys, **sequence}, {}, columns)
         history = History(select.model.table, config, tuple(sequence), columns or (), select.is_placed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lakesql.compile.batch import (
     COMMIT,
@@ -18,6 +18,7 @@ from lakesql.compile.batch import (
 )
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
+from lakesql.model.table_name import TableName
 from lakesql.model.writing import common
 from lakesql.modes.batches.append_batches import say_untold
 from lakesql.modes.batches.batches import (
@@ -32,6 +33,8 @@ from lakesql.modes.batches.batches import (
 )
 from lakesql.modes.batches.merge import (
     NEVER,
+    Merge,
+    Updates,
     insert_parts,
     merge_parts,
     newest_rows,
@@ -93,25 +96,22 @@ class UpsertBatches(Batches):
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """One MERGE of the newest row of each key. What is deleted is remembered before it."""
-        select, table = self.select, self.select.model.table
-        config = self.config
-        if self._takes_tombstones and not config.delete_when:
-            config = replace(config, delete_when=NEVER)
-        newest = newest_rows(config, select.writing.is_positioned, columns or ())
-        remembers = select.writing.retention is not None
-        aliases = ("deleted", "target") if remembers else ("target",)
+        select = self.select
+        config, merge = self.config, self._merge
+        newest = newest_rows(merge, select.writing.is_positioned, columns or ())
+        aliases = ("deleted", "target") if merge.remembers else ("target",)
         ratio = self._max_delete_ratio
         return (
             *made_views(select),
             MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
             ReadBounds(BATCH_VIEW, config.keys),
-            *((self._take_tombstones(config, columns or ()),) if self._takes_tombstones else ()),
+            *((self._take_tombstones(columns or ()),) if self._takes_tombstones else ()),
             *((CheckDeletes(BATCH_VIEW, ratio),) if ratio < 1 else ()),
-            *((_remember(select, remember_statement(table, config)),) if remembers else ()),
+            *((_remember(select, remember_statement(merge)),) if merge.remembers else ()),
             Write(
                 COMMIT,
-                Bounded(merge_parts(table, config, columns, remembers), aliases),
-                new=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
+                Bounded(merge_parts(merge, columns), aliases),
+                new=Bounded(insert_parts(merge, columns), aliases[:-1]),
             ),
         )
 
@@ -166,16 +166,23 @@ class UpsertBatches(Batches):
     def _max_delete_ratio(self) -> float:
         return self.config.max_delete_ratio if self._deletes else 1.0
 
-    def _take_tombstones(self, config: Upsert, columns: tuple[str, ...]) -> TakeTombstones:
-        select, when, sequenced = self.select, "each batch with tombstones", bool(config.sequence_by)
-        rows = tombstoned_rows(select.model.table, config, select.columns or ())
-        newest = newest_rows(config, select.writing.is_positioned, columns, has_tombstones=True)
+    @property
+    def _merge(self) -> Merge:
+        """How the rows of a batch are written."""
+        remembers = self.select.writing.retention is not None
+        return merge_of(self.select.model.table, self.config, self._takes_tombstones, remembers)
+
+    def _take_tombstones(self, columns: tuple[str, ...]) -> TakeTombstones:
+        select, merge, when = self.select, self._merge, "each batch with tombstones"
+        sequenced = bool(merge.sequence)
+        rows = tombstoned_rows(merge, select.columns or ())
+        newest = newest_rows(merge, select.writing.is_positioned, columns, has_tombstones=True)
         return TakeTombstones(
             f"{when}: its rows and these{', in the sequence of what they delete' if sequenced else ''}",
             TOMBSTONED_VIEW,
             Bounded(rows, (STORED, REMEMBERED) if sequenced else ()),
             MakeView(f"{when}: the newest row of each key", BATCH_VIEW, newest),
-            config.keys,
+            merge.keys,
         )
 
     def _feed_of_ignored_deletes(self) -> str:
@@ -203,7 +210,7 @@ class UpsertBatches(Batches):
         yield from find_keys_in_sequence(self.select.writing)
         option = "update_columns" if config.update_columns is not None else "exclude_columns"
         for column in config.sequence_by:
-            if common((column,), config.keys) or config.updates(column):
+            if self._merge.updated(column) or common((column,), config.keys):
                 continue
             yield Contradiction(
                 option,
@@ -230,3 +237,15 @@ class UpsertBatches(Batches):
 def _remember(select: Select, statement: str) -> Remember:
     when = "each batch that deletes: what it deletes is remembered"
     return Remember(when, BATCH_VIEW, DELETE, statement, forget(select, "tombstones"))
+
+
+def merge_of(table: TableName, config: Upsert, takes_tombstones: bool = False, remembers: bool = False) -> Merge:
+    """How rows are written into a table by these options; `takes_tombstones`: keys are deleted by no condition too."""
+    return Merge(
+        table,
+        config.keys,
+        config.sequence_by,
+        delete_when=config.delete_when or (NEVER if takes_tombstones else ""),
+        updates=Updates(config.update_columns, config.exclude_columns, config.when_matched, config.ignore_null_updates),
+        remembers=remembers,
+    )
