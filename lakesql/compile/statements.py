@@ -32,7 +32,7 @@ from lakesql.compile.table import (
 from lakesql.model.config import PartitionField
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.modes.batches.all_batches import batches_of
-from lakesql.names import CHANGE, DELETED_AT, HALF, MOVE, MOVE_TYPE, OCCUPIED, POSITION, UNSENT, Memory
+from lakesql.names import DELETED_AT, Memory
 
 
 def compiled_text(select: Select) -> str:
@@ -114,7 +114,10 @@ def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] =
             what, remembered = batches_of(select).remembered(columns)
             comment = f"{what} {select.model.table}."
         case "moves":
-            remembered = _move_columns(select)
+            views = batches_of(select).feed_views
+            moves = views.key_changes if views else None
+            assert moves is not None, "no other mode remembers changes of keys"
+            remembered = moves.columns()
             comment = f"Changes of keys that batches of {select.model.table} have cut."
         case _:
             assert_never(kind)
@@ -124,21 +127,6 @@ def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] =
         partition_by=(PartitionField("days", DELETED_AT),),
         properties=DEFAULT_PROPERTIES,
         comment=comment,
-    )
-
-
-def _move_columns(select: Select) -> tuple[TableColumn, ...]:
-    (stream,) = select.streams.values()
-    types = {column.name: column.type for column in stream.columns}
-    unsent = TableColumn(UNSENT, "array<string>", "The columns whose values are not known.")
-    return (
-        *(TableColumn(name, types[name]) for name in (*select.feed_keys.values(), *select.kept)),
-        TableColumn(CHANGE, "struct<op:string,position:array<bigint>,tx:string>"),
-        TableColumn(HALF, "string", "The key change that it is a half of."),
-        TableColumn(MOVE, MOVE_TYPE, "Hashes of its rows."),
-        TableColumn(POSITION, "struct<source:string,partition:bigint,offset:bigint>"),
-        *((unsent,) if select.kept else ()),
-        TableColumn(OCCUPIED, "boolean", "Whether there was a row of the key before the transaction."),
     )
 
 

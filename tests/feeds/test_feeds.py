@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.batch.cuts import KeysOfBatch, Moves
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.records.debezium import debezium_field
 from lakesql.modes.batches import feed_views, scd2_batches, upsert_batches
-from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.merge import newest_rows
 from lakesql.names import RANK
 from tests.feeds.delivery import make_feeds
@@ -59,7 +58,7 @@ def test_without_a_rule_of_key_changes_it_finds_rows_that_are_missing(
 ) -> None:
     """Rows that swap their keys in one transaction, which a batch may cut."""
     if rule == "telling apart":
-        monkeypatch.setattr(FeedViews, "told_apart", lambda _: None)
+        monkeypatch.setattr(Moves, "begin", lambda *_: KeysOfBatch())
     else:
         monkeypatch.setattr(Moves, "remember", lambda *_: None)
     models = ("mirror", "placed")

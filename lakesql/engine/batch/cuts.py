@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakesql.compile.batch import RememberMoves
 from lakesql.compile.key_range import KeyRange
@@ -12,8 +15,38 @@ from lakesql.compile.statements import memory_spec
 from lakesql.engine.batch.memory import Forgetting
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
+from lakesql.engine.records.key_changes import with_moves
+from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.modes.batches.feed_views import FeedViews
+from lakesql.modes.batches.moves import KeyChanges
+from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, NEWEST_VIEW, PAIR, RAW
+
+
+@dataclass(frozen=True, slots=True)
+class KeysOfBatch:
+    """What changes of keys are to a batch: nothing, or what tells its rows apart. `is_cut`: it may have a part of a
+    transaction only, and the view `_lakesql_cut` has what later batches need."""
+
+    moves: KeyChanges | None = None
+    is_cut: bool = False
+
+    @property
+    def are_told_apart(self) -> bool:
+        """Whether the view of the changes was made anew."""
+        return self.moves is not None
+
+    def move_values(self, session: SparkSession, newest: DataFrame) -> DataFrame:
+        """The newest changes, whose view is made anew, with the values that stand under former keys."""
+        moved_on = self.moves.moved_on() if self.moves else None
+        if moved_on is None:
+            return newest
+        while not newest.where(F.col(PAIR).isNotNull()).isEmpty():
+            newest = session.sql(moved_on.query).localCheckpoint()
+            replace_view(newest, NEWEST_VIEW)
+        return newest
+
+
 from lakesql.engine.spark.internals import replace_view
-from lakesql.names import MOVED_VIEW
 
 
 class Moves:
@@ -28,7 +61,26 @@ class Moves:
         self._is_made = False
         self._forgetting = Forgetting()
 
-    def recall(self, session: SparkSession, select: Select, has_moves: bool) -> bool:
+    def begin(
+        self, session: SparkSession, views: FeedViews, binding: StreamBinding, changes: DataFrame, has_moves: bool
+    ) -> KeysOfBatch:
+        """Make the view of the `changes` of a batch without those of rows that have lost a key again.
+
+        It stays as it is where the batch changes no key (`has_moves`) and goes on with no transaction that does.
+        """
+        moves = views.key_changes
+        if moves is None or not self._recall(session, views.select, has_moves):
+            return KeysOfBatch()
+        moved = with_moves(changes, contract_of(binding)).drop(RAW)
+        replace_view(moved.localCheckpoint(), CHANGES_VIEW)
+        cut = session.sql(moves.cut().query).localCheckpoint()
+        replace_view(cut, CUT_VIEW)
+        self.is_open = is_cut = not cut.isEmpty()
+        told_apart = moves.told_apart()
+        replace_view(session.sql(told_apart.query).localCheckpoint(), told_apart.name)
+        return KeysOfBatch(moves, is_cut)
+
+    def _recall(self, session: SparkSession, select: Select, has_moves: bool) -> bool:
         """Make the view `_lakesql_moved` of what is remembered, if a batch that `has_moves`, or not, may need it."""
         if self.is_open is None:  # what the batches before this process have left
             self.is_open = self._exists(session, select)

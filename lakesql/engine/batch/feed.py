@@ -12,14 +12,13 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
-from lakesql.engine.records.key_changes import with_moves
-from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records
 from lakesql.engine.spark.internals import replace_view
 from lakesql.errors import RunError
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.feed_views import FeedViews
-from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION, RAW
+from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, POSITION, RAW
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +85,16 @@ def _open_feed(
     if placed:
         replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
         newest = _newest(session, views)
-    is_cut, is_recalled = False, select.has_moves and moves.recall(session, select, bool(counts.moves))
-    if is_recalled and (told_apart := views.told_apart()):
-        moved = with_moves(changes, contract_of(binding)).drop(RAW)
-        replace_view(moved.localCheckpoint(), CHANGES_VIEW)
-        cut = session.sql(views.cut().query).localCheckpoint()
-        replace_view(cut, CUT_VIEW)
-        moves.is_open = is_cut = not cut.isEmpty()
-        replace_view(session.sql(told_apart.query).localCheckpoint(), told_apart.name)
+    keys = moves.begin(session, views, binding, changes, bool(counts.moves))
+    if keys.are_told_apart:
         if placed:
             replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
         newest = _newest(session, views)
-    if (counts.unsent or is_cut) and (known := views.newest_known()):
+    if (counts.unsent or keys.is_cut) and (known := views.newest_known()):
         newest = session.sql(known.query).localCheckpoint()
     replace_view(newest, NEWEST_VIEW)
-    if (counts.unsent or is_cut) and is_recalled and (moved_on := views.moved_on()):
-        while not newest.where(F.col(PAIR).isNotNull()).isEmpty():
-            newest = session.sql(moved_on.query).localCheckpoint()
-            replace_view(newest, NEWEST_VIEW)
+    if counts.unsent or keys.is_cut:
+        newest = keys.move_values(session, newest)
     truncate = None
     if counts.truncates:
         if refusal := batches_of(select).refuse_truncate():
@@ -115,7 +106,7 @@ def _open_feed(
         truncate = _read_truncate(newest, views)
     for view in (views.changed(truncate is not None), views.current(with_deleted)):
         _make(session, view)
-    return Feed(truncate, is_cut, is_read=True)
+    return Feed(truncate, keys.is_cut, is_read=True)
 
 
 def _newest(session: SparkSession, views: FeedViews) -> DataFrame:

@@ -9,13 +9,13 @@ from typing import Literal
 
 from lakesql.compile.batch import MakeView, Step
 from lakesql.compile.checks import checked_rows, is_dead, kept_rows
-from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.errors import Problem, RunError
 from lakesql.model.writing import Writing, common
 from lakesql.modes.batches.feed_views import FeedViews
-from lakesql.names import CHECKED_VIEW, DELETED_AT, MADE_VIEW, ROWS_VIEW, Memory
+from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +166,6 @@ def made_views(select: Select) -> tuple[MakeView, ...]:
             kept_rows(select.checks, is_placed=select.writing.is_positioned and not select.writing.keys),
         ),
     )
-
-
-def forget(select: Select, kind: Memory) -> str:
-    """Remove what has been remembered for long enough, whole days at a time."""
-    seconds = select.writing.memories[kind].length_ms // 1000
-    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
-    return f"DELETE FROM {table_name(select.model.table.memory(kind))} WHERE {DELETED_AT} < {oldest}"
 
 
 def find_keys_in_sequence(writing: Writing) -> Iterator[Contradiction]:

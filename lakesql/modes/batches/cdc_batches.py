@@ -13,7 +13,6 @@ from lakesql.compile.batch import (
     MakeView,
     ReadBounds,
     Remember,
-    RememberMoves,
     Step,
     Write,
 )
@@ -25,7 +24,6 @@ from lakesql.modes.batches.batches import (
     StoredRows,
     contradictory,
     find_keys_in_sequence,
-    forget,
     made_views,
     say_ratio,
 )
@@ -38,13 +36,13 @@ from lakesql.modes.batches.feed_rows import (
     stored_until_changed,
     untraceable_change,
 )
-from lakesql.modes.batches.feed_views import MOVES_WHEN, UNSENT_WHEN, FeedViews
+from lakesql.modes.batches.feed_views import UNSENT_WHEN, FeedViews
+from lakesql.modes.batches.memories import forget
 from lakesql.modes.batches.merge import Merge, insert_parts, merge_parts, remember_statement
 from lakesql.modes.batches.mirror import filled_rows, mirrored_rows, not_in_feed, truncates
-from lakesql.modes.batches.moves import remember_moves
 from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.cdc import Cdc
-from lakesql.names import BATCH_VIEW, CHANGE, CUT_VIEW, DELETE, MARKED_AT, NEWEST_VIEW, ONLY_MARKS, UNKNOWN
+from lakesql.names import BATCH_VIEW, DELETE, MARKED_AT, ONLY_MARKS, UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class CdcBatches(Batches):
         yield from contradictory(self.select, find_keys_in_sequence(self.select.writing))
 
     @property
-    def feed_views(self) -> FeedViews | None:
+    def feed_views(self) -> FeedViews:
         """The newest change of each key, and the rows that these leave."""
         return FeedViews(self.select, marks=self.config.marks)
 
@@ -90,6 +88,7 @@ class CdcBatches(Batches):
         """One MERGE of the rows of the keys that have changed. What is deleted is remembered before it."""
         select, merge, marks = self.select, self._merge, self.config.marks
         sequence, ratio = select.sequence, self.config.max_delete_ratio
+        moves = self.feed_views.key_changes
         landing = (*columns, MARKED_AT) if marks and columns is not None else columns
         aliases = ("deleted", "target") if merge.remembers else ("target",)
         return (
@@ -100,7 +99,7 @@ class CdcBatches(Batches):
                 mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
             ),
             *((CheckDeletes(BATCH_VIEW, ratio, self._deleted),) if ratio < 1 else ()),
-            *((self._remember_moves(columns),) if select.has_moves else ()),
+            *((moves.remember(self._landed(columns)),) if moves else ()),
             ReadBounds(BATCH_VIEW, merge.keys),
             *self._fill_unsent(columns),
             *check_rows(select, self._deleted),
@@ -166,17 +165,6 @@ class CdcBatches(Batches):
             name: tuple(output for output in outputs if columns is None or output.lower() in landing)
             for name, outputs in self.select.kept.items()
         }
-
-    def _remember_moves(self, columns: tuple[str, ...] | None) -> RememberMoves:
-        table, keys = self.select.model.table, self.select.feed_keys
-        statement = remember_moves(table, keys, self._landed(columns), self.config.marks)
-        named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
-        return RememberMoves(
-            f"{MOVES_WHEN} of which a later one may have a part: they are remembered",
-            Bounded(statement, ("stored",)),
-            f"SELECT {named} FROM {CUT_VIEW} UNION SELECT {named} FROM {NEWEST_VIEW} WHERE {CHANGE}.op <> 't'",
-            forget(self.select, "moves"),
-        )
 
     def _remember(self) -> Remember:
         """What is deleted, or marked, and the truncates where they have a place among the changes."""

@@ -14,11 +14,10 @@ from lakesql.compile.log_positions import not_replaced, placed_behind
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.modes.batches.mirror import changed_keys, current_rows, newest_changes, newest_known
-from lakesql.modes.batches.moves import cut_moves, moved_on, told_apart
-from lakesql.names import CHANGE, CHANGED_VIEW, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, RAW
+from lakesql.modes.batches.moves import KeyChanges
+from lakesql.names import CHANGE, CHANGED_VIEW, CHANGES_VIEW, NEWEST_VIEW, RAW
 
 UNSENT_WHEN = "each batch with updates that have not sent all values"
-MOVES_WHEN = "each batch with changes of keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,12 @@ class FeedViews:
     def views(self) -> Iterator[MakeView | KeepRows]:
         """All views, as the compiled file has them: those of every batch around those of some."""
         yield self.newest()
-        cut = self.cut() if self.select.has_moves else None
+        moves = self.key_changes
         some = (
-            *(self.lone_tombstones(), self.closing(), self.placed(), cut),
-            *(self.told_apart(), self.newest_known(), self.moved_on()),
+            *(self.lone_tombstones(), self.closing(), self.placed()),
+            *((moves.cut(), moves.told_apart()) if moves else ()),
+            self.newest_known(),
+            moves.moved_on() if moves else None,
         )
         yield from (view for view in some if view is not None)
         yield self.changed(has_truncate=False)
@@ -85,32 +86,10 @@ class FeedViews:
         named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
         return f"SELECT {named} FROM {CHANGES_VIEW} WHERE {RAW}.value IS NULL"
 
-    def told_apart(self) -> MakeView | None:
-        """The changes where rows have changed their keys; None where that is nothing to the mode."""
-        select = self.select
-        if not select.has_moves:
-            return None
-        (stream,) = select.streams.values()
-        has_keys_alone = len(stream.columns) == len(self._keys)
-        query = told_apart(self._keys, select.change_columns, has_keys_alone, f"{CHANGE}.position" in select.order)
-        return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
-
-    def cut(self) -> MakeView:
-        """The changes of keys that later batches may need."""
-        when = f"{MOVES_WHEN}: those of transactions of which a later one may have a part"
-        return MakeView(when, CUT_VIEW, cut_moves(self._keys))
-
-    def moved_on(self) -> MakeView | None:
-        """The newest changes, with values that stand under former keys; None where the model keeps none.
-
-        It is made anew until no row has a `_lakesql_pair`.
-        """
-        if not self.select.kept:
-            return None
-        columns = (column.name for stream in self.select.streams.values() for column in stream.columns)
-        keys = tuple(column for column in columns if column in self._keys)
-        when = f"{MOVES_WHEN} that have not sent all values, once for each in a row of them: those of the former key"
-        return MakeView(when, NEWEST_VIEW, moved_on(keys, tuple(self.select.kept)))
+    @property
+    def key_changes(self) -> KeyChanges | None:
+        """What is done where the source changes keys of rows; None where each change is kept as it is."""
+        return KeyChanges(self.select, self.marks) if self.select.has_moves else None
 
     def newest_known(self) -> MakeView | None:
         """The newest changes where some of the batch have left out values; None where the model keeps none."""

@@ -1,4 +1,6 @@
-"""The statements of a batch in which rows have changed their keys: which of two rows a key has, and what moves along.
+"""Changes of keys in the batches of a mirror: which of two rows a key has, what moves along, and what is remembered.
+
+All that a mirror does for them stands here; `KeyChanges` is what the rest asks, and a mode without it has none.
 
 A database sends such a change as two records, the delete of the old key and the insert of the new one. Where a key is
 checked at the end of a transaction, two rows may have the same one within it: `1 → 2, 2 → 1` is sent as `d1 c2 d2 c1`.
@@ -8,9 +10,14 @@ The last that is said of key 2 is a delete then, and of a row that has the key n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from lakesql.compile.batch import Bounded, MakeView, RememberMoves
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
+from lakesql.compile.select import Select
+from lakesql.compile.table import TableColumn
 from lakesql.model.table_name import TableName
+from lakesql.modes.batches.memories import forget
 from lakesql.names import (
     CHANGE,
     CHANGES_VIEW,
@@ -21,6 +28,7 @@ from lakesql.names import (
     HALF,
     MARKED_AT,
     MOVE,
+    MOVE_TYPE,
     MOVED_VIEW,
     NEWEST_VIEW,
     OCCUPIED,
@@ -29,6 +37,8 @@ from lakesql.names import (
     POSITION,
     UNSENT,
 )
+
+MOVES_WHEN = "each batch with changes of keys"
 
 _TOLD_APART = """\
 WITH said AS (
@@ -225,6 +235,71 @@ LEFT JOIN (
   )
 ) AS former
 ON former.{half} = life.{pair} AND former.{compared} = 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanges:
+    """What a mirror does where its source changes keys of rows. `marks`: rows that the source deletes stay, marked."""
+
+    select: Select
+    marks: bool
+
+    def told_apart(self) -> MakeView:
+        """The changes without those of rows that have lost a key again within the transaction that gave it to them."""
+        (stream,) = self.select.streams.values()
+        has_keys_alone = len(stream.columns) == len(self._keys)
+        order, fields = self.select.order, self.select.change_columns
+        query = told_apart(self._keys, fields, has_keys_alone, f"{CHANGE}.position" in order)
+        return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
+
+    def cut(self) -> MakeView:
+        """The changes of keys that later batches may need."""
+        when = f"{MOVES_WHEN}: those of transactions of which a later one may have a part"
+        return MakeView(when, CUT_VIEW, cut_moves(self._keys))
+
+    def moved_on(self) -> MakeView | None:
+        """The newest changes, with values that stand under former keys; None where the model keeps none.
+
+        It is made anew until no row has a `_lakesql_pair`.
+        """
+        if not self.select.kept:
+            return None
+        columns = (column.name for stream in self.select.streams.values() for column in stream.columns)
+        keys = tuple(column for column in columns if column in self._keys)
+        when = f"{MOVES_WHEN} that have not sent all values, once for each in a row of them: those of the former key"
+        return MakeView(when, NEWEST_VIEW, moved_on(keys, tuple(self.select.kept)))
+
+    def remember(self, landed: Mapping[str, tuple[str, ...]]) -> RememberMoves:
+        """Remember the changes of a batch that later ones may need. `landed` are the columns of the feed whose values
+        the table keeps, with those of its columns that have them."""
+        table, keys = self.select.model.table, self.select.feed_keys
+        named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
+        return RememberMoves(
+            f"{MOVES_WHEN} of which a later one may have a part: they are remembered",
+            Bounded(remember_moves(table, keys, landed, self.marks), ("stored",)),
+            f"SELECT {named} FROM {CUT_VIEW} UNION SELECT {named} FROM {NEWEST_VIEW} WHERE {CHANGE}.op <> 't'",
+            forget(self.select, "moves"),
+        )
+
+    def columns(self) -> tuple[TableColumn, ...]:
+        """The columns of the table in which they are remembered."""
+        (stream,) = self.select.streams.values()
+        types = {column.name: column.type for column in stream.columns}
+        unsent = TableColumn(UNSENT, "array<string>", "The columns whose values are not known.")
+        return (
+            *(TableColumn(name, types[name]) for name in (*self._keys, *self.select.kept)),
+            TableColumn(CHANGE, "struct<op:string,position:array<bigint>,tx:string>"),
+            TableColumn(HALF, "string", "The key change that it is a half of."),
+            TableColumn(MOVE, MOVE_TYPE, "Hashes of its rows."),
+            TableColumn(POSITION, "struct<source:string,partition:bigint,offset:bigint>"),
+            *((unsent,) if self.select.kept else ()),
+            TableColumn(OCCUPIED, "boolean", "Whether there was a row of the key before the transaction."),
+        )
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        """The columns of the feed's key."""
+        return tuple(self.select.feed_keys.values())
 
 
 def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, is_placed: bool) -> str:

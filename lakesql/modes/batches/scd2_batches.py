@@ -14,7 +14,6 @@ from lakesql.modes.batches.batches import (
     StoredRows,
     contradictory,
     find_keys_in_sequence,
-    forget,
     listed,
     made_views,
 )
@@ -29,6 +28,7 @@ from lakesql.modes.batches.feed_rows import (
 )
 from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.history import History
+from lakesql.modes.batches.memories import forget
 from lakesql.modes.batches.merge import Merge, newest_rows
 from lakesql.modes.batches.mirror import mirrored_rows
 from lakesql.modes.batches.row_checks import check_null_groups, check_updating

@@ -26,11 +26,11 @@ from lakesql.modes.batches.batches import (
     Contradiction,
     contradictory,
     find_keys_in_sequence,
-    forget,
     listed,
     made_views,
     say_ratio,
 )
+from lakesql.modes.batches.memories import forget
 from lakesql.modes.batches.merge import (
     NEVER,
     Merge,
