@@ -156,14 +156,27 @@ ROWS_VIEW = "_lakesql_rows"
 CHANGES_VIEW = "_lakesql_changes"
 """The view of a batch's changes of a feed that is mirrored."""
 
+ALONE_VIEW = "_lakesql_changes_alone"
+CLOSING_VIEW = "_lakesql_changes_closing"
+PLACED_VIEW = "_lakesql_changes_placed"
+TOLD_APART_VIEW = "_lakesql_changes_told_apart"
+"""The views of the changes that stand for that one: in batches with tombstones, a snapshot's rows, changes of keys."""
+
 EARLIER_VIEW = "_lakesql_earlier"
 """What stands in the topic of a change feed before a batch, as far as that needs it."""
 
 NEWEST_VIEW = "_lakesql_newest"
 """The view of the newest change of each key of the feed, and of its truncates."""
 
+KNOWN_VIEW = "_lakesql_newest_known"
+MOVED_ON_VIEW = "_lakesql_newest_moved_on"
+"""The views that stand for that one in batches whose changes have not sent all values."""
+
 CHANGED_VIEW = "_lakesql_changed"
-"""The view of those that no truncate comes after, without the truncates."""
+"""The view of the newest changes that no truncate comes after, without the truncates."""
+
+NOT_EMPTIED_VIEW = "_lakesql_changed_not_emptied"
+"""The view that stands for that one in batches with a truncate."""
 
 MOVED_VIEW = "_lakesql_moved"
 """The view of what earlier batches have remembered of changes of keys."""
@@ -207,6 +220,10 @@ TOMBSTONED_VIEW = "_lakesql_tombstoned"
 
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""
+
+FILLED_VIEW = "_lakesql_batch_filled"
+ACCEPTED_VIEW = "_lakesql_batch_checked"
+"""The views that stand for that one where values were not sent, and where something is expected of rows."""
 
 COMPILED_FROM = "compiled by lakesql from "
 """What stands before the model's path at the end of a compiled file's first line: by this lakesql knows its own."""

@@ -20,11 +20,16 @@ POSITION_PLACE = "/* the truncate's position */ array()"
 
 @dataclass(frozen=True, slots=True)
 class MakeView:
-    """Give the rows of a query a name. `when` says for people when the step is taken."""
+    """Give the rows of a query a name. `when` says for people when the step is taken.
+
+    `stands_for` is the view in whose place the statements that follow read these rows; '' where it has a place of its
+    own.
+    """
 
     when: str
     name: str
     query: str
+    stands_for: str = ""
 
     @property
     def text(self) -> str:
@@ -71,16 +76,20 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class CheckRows:
-    """Make the rows of a view anew, once, each with what it fails, and stop before the batch is written if it must."""
+    """Make the rows of a view anew, once, each with what it fails, and stop before the batch is written if it must.
+
+    They have a `name` of their own, and stand for those of the view.
+    """
 
     when: str
     view: str
     query: str
+    name: str
 
     @property
     def text(self) -> str:
         """The statement that makes the view, as the compiled file has it."""
-        return MakeView(self.when, self.view, self.query).text
+        return MakeView(self.when, self.name, self.query).text
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +114,15 @@ class TakeTombstones:
 
 @dataclass(frozen=True, slots=True)
 class KeepRows:
-    """Make the rows of a query that reads the table itself, once, and give them a name."""
+    """Make the rows of a query that reads the table itself, once, and give them a name.
+
+    `stands_for` is as in `MakeView`.
+    """
 
     when: str
     name: str
     query: Bounded
+    stands_for: str = ""
 
     @property
     def text(self) -> str:
@@ -121,18 +134,20 @@ class KeepRows:
 class FillUnsent:
     """Where changes of the batch have left out values: make the rows of a view anew, with those that the table has.
 
-    `known` is the condition of the rows that are written.
+    `known` is the condition of the rows that are written. They have a `name` of their own, and stand for those of the
+    view.
     """
 
     when: str
     view: str
     query: Bounded
     known: str
+    name: str
 
     @property
     def text(self) -> str:
         """The statement that makes the view, as the compiled file has it."""
-        return MakeView(self.when, self.view, self.query.text()).text
+        return MakeView(self.when, self.name, self.query.text()).text
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from lakesql.engine.batch.cuts import KeysOfBatch, Moves
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.records.debezium import debezium_field
-from lakesql.modes.batches import feed_views, scd2_batches, upsert_batches
+from lakesql.modes.batches import scd2_batches, upsert_batches
 from lakesql.modes.batches.merge import newest_rows
+from lakesql.modes.batches.newest import Newest
 from lakesql.names import RANK
 from tests.feeds.delivery import make_feeds
 from tests.feeds.suite import MODELS, Kill, Suite, random_kills
@@ -71,7 +72,7 @@ def test_with_the_oldest_change_of_each_key_it_finds_former_rows(
     models = ("last", "newest", "versions", "mirror", "sequenced")
     reductions = (
         *((upsert_batches, "newest_rows"), (scd2_batches, "newest_rows")),
-        *((feed_views, "newest_changes"), (feed_views, "newest_known")),
+        *((Newest, "changes"), (Newest, "changes_known")),
     )
     for module, reduction in reductions:
         newest = getattr(module, reduction)

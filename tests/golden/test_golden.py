@@ -161,3 +161,14 @@ def test_there_are_cases() -> None:
     for path in CASES:
         case = parse_case(path.read_text("utf-8"))
         assert case.says and case.expected, path
+
+
+@pytest.mark.parametrize("name", ["cdc", "cdc_sequence", "cdc_soft", "cdc_unsent"])
+def test_no_view_of_a_mirror_is_made_by_two_statements(name: str) -> None:
+    """What stands for another view has a name of its own."""
+    path = FOLDER / "modes" / f"{name}.case"
+    compiled = [text for head, text in parse_case(path.read_text("utf-8")).expected.items() if head.startswith("comp")]
+    assert compiled
+    for text in compiled:
+        views = re.findall(r"^CREATE OR REPLACE TEMPORARY VIEW (\S+) AS$", text, re.MULTILINE)
+        assert len(views) > 5 and len(views) == len(set(views))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import RememberMoves
+from lakesql.compile.batch import MakeView, RememberMoves
 from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
@@ -17,9 +17,10 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.records.key_changes import with_moves
 from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.spark.internals import replace_view
 from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.moves import KeyChanges
-from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, NEWEST_VIEW, PAIR, RAW
+from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, PAIR, RAW
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,18 @@ class KeysOfBatch:
         if moved_on is None:
             return newest
         while not newest.where(F.col(PAIR).isNotNull()).isEmpty():
-            newest = session.sql(moved_on.query).localCheckpoint()
-            replace_view(newest, NEWEST_VIEW)
+            newest = make_stand_in(session, moved_on)
         return newest
 
 
-from lakesql.engine.spark.internals import replace_view
+def make_stand_in(session: SparkSession, view: MakeView) -> DataFrame:
+    """Make the rows of a view, once, which are read in the place of those of another one from now on."""
+    rows = session.sql(view.query).localCheckpoint()
+    replace_view(rows, view.name)
+    replace_view(rows, view.stands_for)
+    return rows
+
+
 
 
 class Moves:
@@ -76,8 +83,7 @@ class Moves:
         cut = session.sql(moves.cut().query).localCheckpoint()
         replace_view(cut, CUT_VIEW)
         self.is_open = is_cut = not cut.isEmpty()
-        told_apart = moves.told_apart()
-        replace_view(session.sql(told_apart.query).localCheckpoint(), told_apart.name)
+        make_stand_in(session, moves.told_apart())
         return KeysOfBatch(moves, is_cut)
 
     def _recall(self, session: SparkSession, select: Select, has_moves: bool) -> bool:

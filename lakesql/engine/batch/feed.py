@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import MakeView, Truncate
+from lakesql.compile.batch import Truncate
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
-from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.batch.cuts import Moves, make_stand_in
 from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records
@@ -83,15 +83,15 @@ def _open_feed(
     is_mixed = 0 < counts.reads < counts.records or 0 < counts.unplaced < counts.reads
     placed = views.placed() if is_mixed else None
     if placed:
-        replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
+        make_stand_in(session, placed)
         newest = _newest(session, views)
     keys = moves.begin(session, views, binding, changes, bool(counts.moves))
     if keys.are_told_apart:
         if placed:
-            replace_view(session.sql(placed.query).localCheckpoint(), placed.name)
+            make_stand_in(session, placed)
         newest = _newest(session, views)
     if (counts.unsent or keys.is_cut) and (known := views.newest_known()):
-        newest = session.sql(known.query).localCheckpoint()
+        newest = make_stand_in(session, known)
     replace_view(newest, NEWEST_VIEW)
     if counts.unsent or keys.is_cut:
         newest = keys.move_values(session, newest)
@@ -105,7 +105,9 @@ def _open_feed(
             raise _refused_without_place(select)
         truncate = _read_truncate(newest, views)
     for view in (views.changed(truncate is not None), views.current(with_deleted)):
-        _make(session, view)
+        frame = session.sql(view.query)
+        for name in filter(None, (view.name, view.stands_for)):
+            replace_view(frame, name)
     return Feed(truncate, keys.is_cut, is_read=True)
 
 
@@ -123,10 +125,6 @@ def _read_truncate(newest: DataFrame, views: FeedViews) -> Truncate:
     truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
     last, at = truncates.agg(F.max(position), at_us).collect()[0]
     return Truncate(tuple(last) if sequenced else (), at)
-
-
-def _make(session: SparkSession, view: MakeView) -> None:
-    replace_view(session.sql(view.query), view.name)
 
 
 def _refused_of_one(select: Select) -> RunError:

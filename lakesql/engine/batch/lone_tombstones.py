@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.feed_tombstones import first_tombstones
 from lakesql.engine.batch.bounds import read_keys
+from lakesql.engine.batch.cuts import make_stand_in
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, parse_binding, with_position
@@ -35,11 +36,11 @@ def with_lone_tombstones(
         raw = read_before(session, binding, first)
         earlier = good_records(with_position(parse_binding(raw, binding, select, keep_raw=True), binding))
     replace_view(earlier, EARLIER_VIEW)
-    changes = session.sql(view.query).localCheckpoint()
-    replace_view(changes, CHANGES_VIEW)
+    changes = make_stand_in(session, view)
     alone = changes.where(F.col(f"{RAW}.value").isNull()).count()
     closing = views.closing()
     if alone and closing and snapshots.table_exists(session, select.model.table):
         keys = read_keys(session.sql(views.tombstone_keys()), tuple(select.feed_keys)) or ()
         changes = session.sql(closing.query.text(keys)).localCheckpoint()
+        replace_view(changes, closing.name)
     return changes, valueless - alone

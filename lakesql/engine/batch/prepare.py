@@ -215,12 +215,16 @@ class _Preparation:
         if self._rows.counters.read().unsent:
             filled = self._session.sql(step.query.text(self._bounds)).localCheckpoint()
             self._unknown = filled.where(UNKNOWN)
-            self._make_view(step.view, filled.where(step.known).drop(UNKNOWN))
+            known = filled.where(step.known).drop(UNKNOWN)
+            replace_view(known, step.name)
+            self._make_view(step.view, known)
 
     def _check_rows(self, step: CheckRows) -> None:
         counters = self._rows.counters
         checked = counters.checked(self._session.sql(step.query), self._select.checks)
-        self._make_view(step.view, checked.localCheckpoint())
+        rows = checked.localCheckpoint()
+        replace_view(rows, step.name)
+        self._make_view(step.view, rows)
         check_expectations(self._select, counters.read(), self._frames[step.view])
 
     def _take_tombstones(self, step: TakeTombstones) -> None:

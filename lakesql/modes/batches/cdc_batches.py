@@ -42,7 +42,7 @@ from lakesql.modes.batches.merge import Merge, insert_parts, merge_parts, rememb
 from lakesql.modes.batches.mirror import filled_rows, mirrored_rows, not_in_feed, truncates
 from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.cdc import Cdc
-from lakesql.names import BATCH_VIEW, DELETE, MARKED_AT, ONLY_MARKS, UNKNOWN
+from lakesql.names import BATCH_VIEW, DELETE, FILLED_VIEW, MARKED_AT, ONLY_MARKS, UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,8 @@ class CdcBatches(Batches):
         marks = self.config.marks
         filled = Bounded(filled_rows(self.select.model.table, self.select.feed_keys, kept, marks), ("stored",))
         known = f"NOT {UNKNOWN} OR {ONLY_MARKS}" if marks else f"NOT {UNKNOWN}"
-        return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, filled, known),)
+        when = f"{UNSENT_WHEN}: those from the table, read as {BATCH_VIEW} from there on"
+        return (FillUnsent(when, BATCH_VIEW, filled, known, FILLED_VIEW),)
 
     def _landed(self, columns: tuple[str, ...] | None) -> dict[str, tuple[str, ...]]:
         """The columns of the feed whose values the table keeps, with those of its columns that have them."""

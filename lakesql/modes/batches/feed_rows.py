@@ -9,7 +9,7 @@ from lakesql.compile.checks import checked_rows
 from lakesql.compile.select import Select
 from lakesql.errors import Problem, did_you_mean
 from lakesql.modes.batches.batches import StoredRows, listed
-from lakesql.names import BATCH_VIEW, CHANGE
+from lakesql.names import ACCEPTED_VIEW, BATCH_VIEW, CHANGE
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _CHANGE = f"{CHANGE}."
@@ -92,7 +92,8 @@ def check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
     if not select.checks or select.feed is None:
         return ()
     query = checked_rows(select.checks, BATCH_VIEW, f"NOT ({deleted})")
-    return (CheckRows("each batch: its rows, each with what it fails", BATCH_VIEW, query),)
+    when = f"each batch: its rows, each with what it fails, read as {BATCH_VIEW} from there on"
+    return (CheckRows(when, BATCH_VIEW, query, ACCEPTED_VIEW),)
 
 
 def say_unsent(select: Select) -> str:

@@ -13,11 +13,24 @@ from lakesql.compile.feed_tombstones import closing_tombstones, without_follower
 from lakesql.compile.log_positions import not_replaced, placed_behind
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.modes.batches.mirror import changed_keys, current_rows, newest_changes, newest_known
-from lakesql.modes.batches.moves import KeyChanges
-from lakesql.names import CHANGE, CHANGED_VIEW, CHANGES_VIEW, NEWEST_VIEW, RAW
+from lakesql.modes.batches.mirror import changed_keys, current_rows
+from lakesql.modes.batches.moves import READ_AS_NEWEST, KeyChanges
+from lakesql.modes.batches.newest import Newest
+from lakesql.names import (
+    ALONE_VIEW,
+    CHANGE,
+    CHANGED_VIEW,
+    CHANGES_VIEW,
+    CLOSING_VIEW,
+    KNOWN_VIEW,
+    NEWEST_VIEW,
+    NOT_EMPTIED_VIEW,
+    PLACED_VIEW,
+    RAW,
+)
 
 UNSENT_WHEN = "each batch with updates that have not sent all values"
+_READ_AS_CHANGES = f", read as {CHANGES_VIEW} from there on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +58,8 @@ class FeedViews:
 
     def newest(self) -> MakeView:
         """The newest changes of the feed. Their rows are made once."""
-        keys, sequence = self._keys, self.select.order
-        if self.has_versions:
-            return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-        newest = newest_changes(keys, sequence, self.select.has_moves, self._latest, tuple(self.select.kept))
-        return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
+        what = "its changes, each once" if self.has_versions else "the newest change of each key"
+        return MakeView(f"each batch: {what}", NEWEST_VIEW, self._newest.changes())
 
     def placed(self) -> MakeView | None:
         """The changes where a snapshot has read some of the rows; None where the place in the log is nothing to the
@@ -58,9 +68,11 @@ class FeedViews:
             return None
         when = "each batch of changes and a snapshot's rows"
         if not self.has_versions:
-            return MakeView(f"{when}: without what these replace", CHANGES_VIEW, not_replaced(self._keys))
+            query, which = not_replaced(self._keys), "without what these replace"
+            return MakeView(f"{when}: {which}{_READ_AS_CHANGES}", PLACED_VIEW, query, CHANGES_VIEW)
         placed = placed_behind(self._keys, self.select.change_columns)
-        return MakeView(f"{when}: these behind what they follow", CHANGES_VIEW, placed)
+        which = "these behind what they follow"
+        return MakeView(f"{when}: {which}{_READ_AS_CHANGES}", PLACED_VIEW, placed, CHANGES_VIEW)
 
     def lone_tombstones(self) -> MakeView | None:
         """The changes without the tombstones that delete nothing; None where a column of the feed orders them, which no
@@ -68,7 +80,7 @@ class FeedViews:
         if not all(word.startswith(f"{CHANGE}.") for word in self.select.sequence.values()):
             return None
         when = "each batch with tombstones of the feed: without those that follow a delete of their key"
-        return MakeView(when, CHANGES_VIEW, without_followers(self._keys))
+        return MakeView(f"{when}{_READ_AS_CHANGES}", ALONE_VIEW, without_followers(self._keys), CHANGES_VIEW)
 
     def closing(self) -> KeepRows | None:
         """The changes where tombstones are placed in a history; None where they need no place in the log."""
@@ -78,7 +90,8 @@ class FeedViews:
         (place,) = select.sequence
         query = closing_tombstones(select.model.table, select.feed_keys, place, select.change_columns)
         when = "each batch with tombstones of the feed that stand alone: behind what their key has had"
-        return KeepRows(when, CHANGES_VIEW, Bounded(query, ("stored", "deleted")))
+        bounded = Bounded(query, ("stored", "deleted"))
+        return KeepRows(f"{when}{_READ_AS_CHANGES}", CLOSING_VIEW, bounded, CHANGES_VIEW)
 
     def tombstone_keys(self) -> str:
         """The query of the keys of the tombstones among the changes, by the model's names for them."""
@@ -95,16 +108,16 @@ class FeedViews:
         """The newest changes where some of the batch have left out values; None where the model keeps none."""
         if not self.select.kept:
             return None
-        query = newest_known(self._keys, self.select.order, tuple(self.select.kept), self._latest)
-        return MakeView(
-            f"{UNSENT_WHEN}: the newest change of each key, with what earlier ones have sent", NEWEST_VIEW, query
-        )
+        when = f"{UNSENT_WHEN}: the newest change of each key, with what earlier ones have sent"
+        return MakeView(f"{when}{READ_AS_NEWEST}", KNOWN_VIEW, self._newest.changes_known(), NEWEST_VIEW)
 
     def changed(self, has_truncate: bool) -> MakeView:
         """The keys that these changes are of."""
         keys = changed_keys(has_truncate, self.select.is_placed, bool(self.select.kept), self.marks)
-        which = " with a truncate" if has_truncate else ""
-        return MakeView(f"each batch{which}: the keys that have changed", CHANGED_VIEW, keys)
+        if has_truncate:
+            when = f"each batch with a truncate: the keys that have changed, read as {CHANGED_VIEW}"
+            return MakeView(when, NOT_EMPTIED_VIEW, keys, CHANGED_VIEW)
+        return MakeView("each batch: the keys that have changed", CHANGED_VIEW, keys)
 
     def current(self, with_deleted: bool = True) -> MakeView:
         """The rows that these changes leave, under the stream's name; `with_deleted`, where the mode marks them, those
@@ -118,6 +131,14 @@ class FeedViews:
     def _keys(self) -> tuple[str, ...]:
         """The columns of the feed's key."""
         return tuple(self.select.feed_keys.values())
+
+    @property
+    def _newest(self) -> Newest:
+        """What the newest changes are found by; where each change is kept, each is the newest of its own."""
+        select = self.select
+        if self.has_versions:
+            return Newest((*self._keys, *select.order))
+        return Newest(self._keys, select.order, self._latest, tuple(select.kept), select.has_moves)
 
     @property
     def _latest(self) -> tuple[str, ...]:

@@ -29,16 +29,19 @@ from lakesql.names import (
     MARKED_AT,
     MOVE,
     MOVE_TYPE,
+    MOVED_ON_VIEW,
     MOVED_VIEW,
     NEWEST_VIEW,
     OCCUPIED,
     OP_BEFORE,
     PAIR,
     POSITION,
+    TOLD_APART_VIEW,
     UNSENT,
 )
 
 MOVES_WHEN = "each batch with changes of keys"
+READ_AS_NEWEST = f", read as {NEWEST_VIEW} from there on"
 
 _TOLD_APART = """\
 WITH said AS (
@@ -250,7 +253,8 @@ class KeyChanges:
         has_keys_alone = len(stream.columns) == len(self._keys)
         order, fields = self.select.order, self.select.change_columns
         query = told_apart(self._keys, fields, has_keys_alone, f"{CHANGE}.position" in order)
-        return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
+        when = f"{MOVES_WHEN}: without those of rows that have lost the key again, read as {CHANGES_VIEW} from there on"
+        return MakeView(when, TOLD_APART_VIEW, query, CHANGES_VIEW)
 
     def cut(self) -> MakeView:
         """The changes of keys that later batches may need."""
@@ -267,7 +271,8 @@ class KeyChanges:
         columns = (column.name for stream in self.select.streams.values() for column in stream.columns)
         keys = tuple(column for column in columns if column in self._keys)
         when = f"{MOVES_WHEN} that have not sent all values, once for each in a row of them: those of the former key"
-        return MakeView(when, NEWEST_VIEW, moved_on(keys, tuple(self.select.kept)))
+        query = moved_on(keys, tuple(self.select.kept))
+        return MakeView(f"{when}{READ_AS_NEWEST}", MOVED_ON_VIEW, query, NEWEST_VIEW)
 
     def remember(self, landed: Mapping[str, tuple[str, ...]]) -> RememberMoves:
         """Remember the changes of a batch that later ones may need. `landed` are the columns of the feed whose values
