@@ -54,8 +54,6 @@ def make_stand_in(session: SparkSession, view: MakeView) -> DataFrame:
     return rows
 
 
-
-
 class Moves:
     """What one model's batches remember of changes of keys.
 
