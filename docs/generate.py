@@ -41,11 +41,13 @@ from lakesql.observe.text import duration, percent, size
 from lakesql.plan.health import USUAL_BOUNDS
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import PROCEDURES, Maintenance
-from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
+from lakesql.project.profiles import Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.project.size import Size
+from lakesql.records.formats.csv import Csv
 from lakesql.review.verdicts import CAUSES, MEANINGS, VERDICTS
-from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
+from lakesql.source.kinds import CONNECTIONS
+from lakesql.stream.stream import RECORD_FIELDS, Column, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
 from lakesql.template.reader import SEVEN

@@ -10,14 +10,20 @@ from collections.abc import Iterator
 from dataclasses import fields
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from lakesql.engine.sources.spark_sources import SPARK_SOURCES
 from lakesql.model.config import TableConfig
 from lakesql.model.writing import Writing
 from lakesql.modes.all_modes import MODES
 from lakesql.modes.batches.all_batches import BATCHES
 from lakesql.modes.batches.feed_views import FeedViews
+from lakesql.records.kinds_of_records import ENVELOPES, FORMATS
+from lakesql.source.kinds import SOURCES
+from lakesql.source.origin import ORIGINS
+from lakesql.stream.stream import Envelope, Format
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "lakesql"
@@ -36,8 +42,22 @@ LAYERS = (
     ("modes",),
     ("model",),
     ("template", "select", "stream"),
-    ("project", "source"),
-    ("clock", "decode", "errors", "events", "names", "conditions", "secrets", "words", "json_values"),
+    ("project",),
+    ("source", "records"),
+    (
+        "address",
+        "clock",
+        "decode",
+        "errors",
+        "events",
+        "names",
+        "conditions",
+        "secrets",
+        "words",
+        "json_values",
+        "counts",
+        "location",
+    ),
 )
 """From top to bottom: a module imports its own layer and those below."""
 
@@ -65,7 +85,7 @@ PLACES = {
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),
-    "confluent_kafka": ("engine/sources/offsets.py",),
+    "confluent_kafka": ("source/kafka_client.py",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 
@@ -158,8 +178,12 @@ def test_imports_of_the_engine_go_down() -> None:
 
 
 def test_no_name_of_a_module_stands_twice() -> None:
-    """But for commands: `run/x.py` does what `cli/x.py` is the command of."""
-    names = [path.name for path in MODULES if path.parent.name not in ("cli", "run") and path.name != "__init__.py"]
+    """But for commands: `run/x.py` does what `cli/x.py` is the command of; and kinds: `engine/sources/x.py` reads with
+    Spark what `source/x.py` says all else of."""
+    kinds = {PACKAGE / folder / f"{kind}.py" for folder in KINDS_STAND_IN for kind in SOURCES}
+    named = [path for path in MODULES if path not in kinds and path.parent.name not in ("cli", "run")]
+    named = [path for path in named if path.parent.parent != PACKAGE / "records"]
+    names = [path.name for path in named if path.name != "__init__.py"]
     assert {name for name in names if names.count(name) > 1} == set()
 
 
@@ -169,6 +193,105 @@ def test_libraries_are_imported_where_they_belong(path: Path) -> None:
     for module in imports(path, types_too=False):
         allowed = PLACES.get(module.split(".")[0])
         assert allowed is None or place.startswith(allowed), f"{place} imports {module}"
+
+
+KINDS_STAND_IN = ("source", "engine/sources")
+"""Where the kinds of sources are, a file each: what is asked without Spark, and what with it."""
+
+SOURCE_CLASSES = {kind.__name__ for kind in (*SOURCES.values(), *ORIGINS)}
+
+ASK_A_CLUSTER = {
+    "cli/checks.py": "`debug` asks a cluster whether it answers, and for the topics of streams",
+    "run/record.py": "`record` reads the newest records of a cluster's topics",
+    "run/columns.py": "the columns of a stream that declares none are what the newest records of a cluster say",
+}
+"""Files that name a kind of source all the same, each with its reason: `Source.cluster` gives it to them."""
+
+
+def kinds_named(tree: ast.Module) -> set[str]:
+    """The kinds of sources, and of origins, that a module imports or compares the word for a kind with."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            ("lakesql.source", "lakesql.engine.sources")
+        ):
+            found |= {alias.name for alias in node.names} & SOURCE_CLASSES
+        elif isinstance(node, ast.Compare) and is_kind(node.left):
+            words = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+            found |= {word for word in words if isinstance(word, str)} & SOURCES.keys()
+        elif isinstance(node, ast.Match) and is_kind(node.subject):
+            words = (
+                part.value for case in node.cases for part in ast.walk(case.pattern) if isinstance(part, ast.Constant)
+            )
+            found |= {word for word in words if isinstance(word, str)} & SOURCES.keys()
+        elif isinstance(node, ast.Dict):
+            words = (key.value for key in node.keys if isinstance(key, ast.Constant))
+            given = {word for word in words if isinstance(word, str)} & SOURCES.keys()
+            found |= given if len(given) > 1 else set()
+    return found
+
+
+def is_kind(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node).rpartition(".")[2] == "kind"
+
+
+def test_which_kind_a_source_is_nobody_asks() -> None:
+    """A kind answers what is asked of it: so a new one is two files, and a line in either list of kinds."""
+    named: dict[str, set[str]] = {}
+    for path in MODULES:
+        place = path.relative_to(PACKAGE).as_posix()
+        if not place.startswith(tuple(f"{folder}/" for folder in KINDS_STAND_IN)):
+            named[place] = kinds_named(ast.parse(path.read_text("utf-8")))
+    assert {place for place, found in named.items() if found} == ASK_A_CLUSTER.keys(), named
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from lakesql.source.kafka import Kafka",
+        "from lakesql.source.origin import Origin, TopicPattern",
+        "said = source.kind == 'files'",
+        "said = read.kind not in ('table', 'rate')",
+        "match source.kind:\n    case 'kafka' | 'table':\n        pass",
+        "NAMES = {'kafka': 1, 'recorded': 2}",
+    ],
+)
+def test_a_kind_is_seen_however_it_is_asked_for(text: str) -> None:
+    assert kinds_named(ast.parse(text))
+
+
+READ_RECORDS = ("engine/records/", "engine/sources/files.py", "engine/sources/binding.py")
+"""Where records are read, by their format and their envelope."""
+
+
+def test_which_format_or_envelope_records_have_nobody_asks_but_who_reads_them() -> None:
+    """A format, and an envelope, answers what is asked of it (`records/kinds_of_records.py`)."""
+    asked = set()
+    for path in MODULES:
+        place = path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            subject = node.left if isinstance(node, ast.Compare) else getattr(node, "subject", None)
+            if not isinstance(subject, ast.Attribute) or subject.attr not in ("format", "envelope"):
+                continue
+            words = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+            if words & (FORMATS.keys() | ENVELOPES.keys()):
+                asked.add(place)
+    assert {place for place in asked if not place.startswith(READ_RECORDS)} == set()
+    assert "engine/records/parse.py" in asked, "they are seen"
+
+
+def test_each_word_of_a_stream_for_its_records_is_a_file() -> None:
+    assert set(get_args(Format)) == FORMATS.keys() and set(get_args(Envelope)) == ENVELOPES.keys()
+    for name, kind in {**FORMATS, **ENVELOPES}.items():
+        folder = "formats" if name in FORMATS else "envelopes"
+        assert type(kind).__module__ == f"lakesql.records.{folder}.{name}"
+
+
+def test_each_kind_of_source_is_two_files() -> None:
+    assert SOURCES.keys() == SPARK_SOURCES.keys()
+    for kind, source in SOURCES.items():
+        modules = (source.__module__, type(SPARK_SOURCES[kind]).__module__)
+        assert modules == (f"lakesql.source.{kind}", f"lakesql.engine.sources.{kind}")
 
 
 ASKS_OF_MODES: dict[str, str] = {

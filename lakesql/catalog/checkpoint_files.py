@@ -7,9 +7,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lakesql.catalog.connect import open_s3
-from lakesql.progress.stored import LocalFiles, StoredFiles
-from lakesql.project.catalog import is_s3, local_folder
+from lakesql.location import local_folder
+from lakesql.progress.stored import LocalFiles
+from lakesql.project.catalog import is_s3
 from lakesql.project.profiles import Catalog
+from lakesql.source.seen_files import StoredFiles
 
 
 def open_stored(catalog: Catalog, folder: str) -> StoredFiles | None:

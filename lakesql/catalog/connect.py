@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from lakesql.errors import LakesqlError, ProfileError, did_you_mean, first_line
+from lakesql.location import local_folder
 from lakesql.project.catalog import (
     CONNECT_TIMEOUT_S,
     check_block,
     is_s3,
-    local_folder,
     python_properties,
     python_s3_properties,
     shown,

@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from lakesql.catalog.connect import BUSY_TIMEOUT_S, OpenCatalog, open_catalog
+from lakesql.location import local_folder
 from lakesql.model.table_name import TableName
-from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Catalog, sqlite_file
 
 ReadMetadata = Callable[[TableName], str | None]

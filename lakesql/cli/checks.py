@@ -6,19 +6,21 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeVar
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.catalog.tables import check_catalog
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
+from lakesql.counts import count
 from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
 from lakesql.graph.manifest import Manifest
-from lakesql.observe.text import count
-from lakesql.project.catalog import local_folder
+from lakesql.location import local_folder
 from lakesql.project.files import read_project
-from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded, Target, load_target, resolve_paths
+from lakesql.project.profiles import Target, load_target, resolve_paths
+from lakesql.source.kafka import Kafka
+from lakesql.source.source import Source
 from lakesql.stream.stream import Stream
 
 if TYPE_CHECKING:
@@ -119,22 +121,18 @@ def _check_streams(manifest: Manifest) -> Found:
 
 def _look_for_files(binding: StreamBinding) -> Iterator[str]:
     """Warnings of a stream that is read from files of this machine: that there is none, or that some are hidden."""
-    from lakesql.engine.sources.empty import explain_no_files
-    from lakesql.engine.sources.globs import local_files, local_hidden
-    from lakesql.engine.sources.left_out import explain_hidden
-    from lakesql.source.pattern import files_below
+    from lakesql.source.empty import explain_no_files
+    from lakesql.source.left_out import explain_hidden
+    from lakesql.source.local_files import local_files, local_hidden
 
-    match binding.source:
-        case Files(path=path) | Recorded(path=path):
-            glob = files_below(path, binding.stream.origin.files)
-            local = local_folder(glob)
-            if local is None:
-                return
-            name = binding.stream.name
-            if not any(local_files(str(local))):
-                yield f"stream {name}: {explain_no_files(glob)}"
-            if hidden := explain_hidden(local_hidden(str(local))):
-                yield f"stream {name}: {hidden}"
+    glob, name = binding.glob, binding.stream.name
+    local = local_folder(glob) if glob is not None else None
+    if glob is None or local is None:
+        return
+    if not any(local_files(str(local))):
+        yield f"stream {name}: {explain_no_files(glob)}"
+    if hidden := explain_hidden(local_hidden(str(local))):
+        yield f"stream {name}: {hidden}"
 
 
 def _find_java() -> str:
@@ -166,36 +164,22 @@ def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
     return f"{len(present)} in {folder}" + (f", {missing} more will be fetched by the first run" if missing else "")
 
 
-def check_connection(connection: Connection, streams: Sequence[Stream] = ()) -> Found:
+def check_connection(connection: Source, streams: Sequence[Stream] = ()) -> Found:
     """A line on what the connection points to, and whether it has what `streams` read through it.
 
     Raises `connection-unreachable`, and for a broker what `open_broker` and `find_topics` raise.
     """
-    match connection:
-        case Recorded(path) | Files(path):
-            return Found(_check_folder(path))
-        case Kafka():
-            return _check_broker(connection, streams)
-        case Rate(rows):
-            return Found(f"{rows} rows a second, made by Spark")
-        case _:
-            assert_never(connection)
-
-
-def _check_folder(path: str) -> str:
-    if (folder := local_folder(path)) is None:
-        return f"{path}, which the first run will try"
-    if not folder.is_dir():
-        fix = "Create it, or correct the connection's `path` in profiles.yml."
-        raise ProfileError.of("connection-unreachable", f"There is no folder {path}.", fix=fix)
-    return path
+    if (cluster := connection.cluster) is not None:
+        return _check_broker(cluster, streams)
+    return Found(connection.check())
 
 
 def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> Found:
-    from lakesql.engine.sources.broker import open_broker, open_java, reach_broker
-    from lakesql.engine.sources.empty import explain_no_records
+    from lakesql.engine.sources.broker import open_broker, open_java
     from lakesql.engine.spark.jars import JARS, user_cache
     from lakesql.engine.spark.java import find_java
+    from lakesql.source.cluster import reach_broker
+    from lakesql.source.empty import explain_no_records
 
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]

@@ -29,7 +29,7 @@ def command(given: Given) -> None:
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
-    from lakesql.observe.text import count
+    from lakesql.counts import count
     from lakesql.project.files import shorten
 
     manifest = project.load_project(given.options)

@@ -35,7 +35,7 @@ def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: P
     The target must read the stream from Kafka: `lakesql record orders --target prod`. Nothing is written to the broker.
     """
     from lakesql.cli import project
-    from lakesql.observe.text import count
+    from lakesql.counts import count
     from lakesql.run.record import record_stream
 
     options = given.options
@@ -54,15 +54,14 @@ def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
 
     from lakesql.cli.project import profile_folders
     from lakesql.errors import UsageError
-    from lakesql.project.catalog import local_folder
-    from lakesql.project.profiles import Recorded, load_target, resolve_paths
+    from lakesql.project.profiles import load_target, resolve_paths
 
     directory = find_directory(options)
     folders = profile_folders(options, directory)
     target = resolve_paths(load_target(manifest.settings.profile, None, folders, os.environ), directory)
     stream = manifest.streams.get(name)
     connection = target.connections.get(stream.connection) if stream else None
-    folder = local_folder(connection.path) if isinstance(connection, Recorded) else None
+    folder = connection.recording if connection is not None else None
     if stream and folder is None:
         raise UsageError.of(
             "usage",

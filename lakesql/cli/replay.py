@@ -24,7 +24,7 @@ def command(given: Given, name: str, dry_run: bool) -> None:
     manifest = project.load_project(given.options)
     project.check_model(manifest, name)
 
-    from lakesql.observe.text import count
+    from lakesql.counts import count
     from lakesql.run.replay import replay
 
     found = replay(manifest, name, dry_run=dry_run, say=lambda text: say(text, given.options))

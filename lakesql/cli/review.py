@@ -21,25 +21,14 @@ from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
 from lakesql.project.duration import parse_duration
 from lakesql.project.files import ProjectFiles, read_project
-from lakesql.project.profiles import (
-    PROFILES_FILE,
-    Connection,
-    Files,
-    Kafka,
-    Rate,
-    Recorded,
-    Target,
-    connection_type,
-    find_output,
-    load_target,
-    resolve_paths,
-)
+from lakesql.project.profiles import PROFILES_FILE, Target, find_output, load_target, resolve_paths
 from lakesql.review.compare import compare, refuse_all
 from lakesql.review.states import find_states
 from lakesql.review.verdicts import Review
 from lakesql.review.version import LoadFiles, Version, read_version
 from lakesql.run.columns import find_recorded
 from lakesql.run.former import Former, NamedTarget, open_commit, open_state
+from lakesql.source.kinds import CONNECTIONS
 
 
 def review_project(
@@ -206,7 +195,7 @@ def _former_target(options: Options, former: Former, files: ProjectFiles, new: V
 def _named_target(named: NamedTarget, now: Target) -> Target:
     place, known = Place(PROFILES_FILE), now.connections
     connections = {
-        name: it if (it := known.get(name)) is not None and connection_type(it) == word else _STAND_INS[word]
+        name: it if (it := known.get(name)) is not None and it.kind == word else CONNECTIONS[word].stand_in()
         for name, word in named.connections.items()
     }
     return replace(
@@ -218,10 +207,6 @@ def _named_target(named: NamedTarget, now: Target) -> Target:
         maintenance=node_of(named.maintenance, place) if named.maintenance is not None else None,
         connections=connections,
     )
-
-
-_STAND_INS: Mapping[str, Connection] = {"recorded": Recorded(""), "files": Files(), "rate": Rate(), "kafka": Kafka("")}
-"""What stands for a connection of which the type alone is known."""
 
 
 def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> LoadFiles:

@@ -66,7 +66,7 @@ def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool) -> Sh
 
 
 def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Shown:
-    from lakesql.observe.text import count
+    from lakesql.counts import count
     from lakesql.run.preview import preview_model
 
     preview = preview_model(manifest, name, limit, lambda text: say(text, options))

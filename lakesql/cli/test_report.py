@@ -10,8 +10,9 @@ from typing import Any
 
 from lakesql import __version__
 from lakesql.cli.rows import render_rows
+from lakesql.counts import count
 from lakesql.json_values import plain
-from lakesql.observe.text import count, duration, iso_time
+from lakesql.observe.text import duration, iso_time
 from lakesql.plan.test_results import STATUSES, ReadOf, TestResult
 
 WIDTH = 110

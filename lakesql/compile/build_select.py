@@ -170,14 +170,14 @@ def _with_feed_key(select: Select) -> Select:
     if select.feed is None or len(key) < len(select.writing.keys):
         return select
     streams = {
-        name: replace(stream, key=key) if stream.envelope != "none" and not stream.key else stream
+        name: replace(stream, key=key) if stream.is_feed and not stream.key else stream
         for name, stream in select.streams.items()
     }
     return replace(select, streams=streams)
 
 
 def _reads_feed(query: Query, streams: Mapping[str, Stream]) -> bool:
-    return any(streams[name].envelope != "none" for name in query.streams_read)
+    return any(streams[name].is_feed for name in query.streams_read)
 
 
 def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
@@ -186,7 +186,7 @@ def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, st
     None where it has not all of these, or its records are no rows by themselves.
     """
     read = [streams[name] for name in query.streams_read]
-    if len(read) != 1 or read[0].envelope != "none" or read[0].origin.brings != "records":
+    if len(read) != 1 or read[0].is_feed or read[0].origin.brings != "records":
         return {}
     wanted = {name.lower() for name in read[0].key}
     plain = {it.name.lower(): it.column.lower() for it in query.outputs or () if it.column and it.stream}
@@ -333,7 +333,7 @@ def _check_query(select: Select) -> Iterable[Problem]:
             "* inside a function takes in the columns that lakesql adds to a stream.",
             place=select.rendered.place(query.noted["star-in-function"]),
         )
-    if query.change_fields and all(stream.envelope == "none" for stream in select.streams.values()):
+    if query.change_fields and all(not stream.is_feed for stream in select.streams.values()):
         yield Problem(
             "envelope-missing",
             f"Model '{model.name}' uses _change, and none of its streams is a change feed.",

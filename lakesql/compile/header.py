@@ -75,7 +75,7 @@ def _source(select: Select, name: str) -> str:
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
     if stream.origin.brings != "rows":
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
-        facts += [f"envelope {stream.envelope}"] if stream.envelope != "none" else []
+        facts += [f"envelope {stream.envelope}"] if stream.is_feed else []
         facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.finds_by_key else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
@@ -162,7 +162,7 @@ def _equal(select: Select) -> str:
     (stream,) = select.query.streams_read
     columns = ", ".join(select.sequence.values())
     taken = f"of those with the same {columns} the one that arrives last is taken, also an older one that is sent again"
-    if select.streams[stream].envelope == "dms":  # whose loads have no position
+    if not select.streams[stream].record_envelope.says_positions:
         return taken
     return f"{taken}; '{CHANGE}.position' at the end of sequence_by tells them apart"
 

@@ -24,7 +24,7 @@ from lakesql.project.cache import CacheFile, digest
 from lakesql.project.duration import Duration
 from lakesql.project.files import shorten, write_atomically
 from lakesql.project.procedures import DEFAULTS, Procedure
-from lakesql.project.profiles import adds_functions, connection_type
+from lakesql.project.profiles import adds_functions
 from lakesql.stream.stream import Column, Stream
 
 MANIFEST = "manifest.json"
@@ -102,7 +102,7 @@ def _metadata(manifest: Manifest) -> dict[str, Any]:
             "namespace": target.namespace,
             "trigger": target.trigger.text,
             "maintenance": target.maintenance.plain() if target.maintenance is not None else None,
-            "connections": {name: connection_type(it) for name, it in target.connections.items()},
+            "connections": {name: it.kind for name, it in target.connections.items()},
         },
     }
 

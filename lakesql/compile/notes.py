@@ -34,7 +34,7 @@ def _records_of(select: Select, name: str) -> str:
     stream = select.streams[name]
     if name in select.read_tables:
         return ""
-    if stream.envelope != "none":
+    if stream.is_feed:
         return f"each change of {identifier(name)} counts, not each row of its source once"
     if stream.key and stream.origin.brings == "records":
         key = ", ".join(map(identifier, stream.key))

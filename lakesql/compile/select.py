@@ -59,7 +59,7 @@ class Select:
         records of its streams."""
         if self.writing.given == "records":
             return None
-        return next((stream for stream in self.streams.values() if stream.envelope != "none"), None)
+        return next((stream for stream in self.streams.values() if stream.is_feed), None)
 
     @property
     def has_positions(self) -> bool:
@@ -150,7 +150,7 @@ class Select:
     def unused_of(self, stream: Stream) -> tuple[str, ...]:
         """The columns of a feed that nothing reads: neither the SELECT, nor what finds and orders its rows."""
         words = self.query.words
-        if words is None or stream.envelope == "none":
+        if words is None or not stream.is_feed:
             return ()
         asked = {name.lower() for name in (*stream.key, *([stream.watermark.column] if stream.watermark else ()))}
         return tuple(it.name for it in stream.columns if it.name.lower() not in words | asked)
@@ -167,7 +167,7 @@ class Select:
         Not where the stream reads several topics, or says which tables it takes as one. A SELECT that looks at the
         table tells rows apart by it; a mirror's has the newest change of each key alone, of whichever table that is.
         """
-        feeds = [stream for stream in self.streams.values() if stream.envelope != "none"]
+        feeds = [stream for stream in self.streams.values() if stream.is_feed]
         looks = self.feed is None and {"source_db", "source_schema", "source_table"} & self.query.change_fields
         if not self.writing.mixes_tables or looks or len(feeds) != 1:
             return False

@@ -9,14 +9,16 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path, PurePosixPath
 
 from lakesql.errors import Place, Problem
+from lakesql.location import local_folder
 from lakesql.model.model import Model
 from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
-from lakesql.project.catalog import local_folder
 from lakesql.project.files import Outputs
-from lakesql.project.profiles import Catalog, Files, Recorded, Target, checkpoint_of, sqlite_file
+from lakesql.project.profiles import Catalog, Target, checkpoint_of, sqlite_file
+from lakesql.source.kinds import project_files
 from lakesql.stream.stream import Stream
 
 Parts = tuple[str, ...]
@@ -182,14 +184,12 @@ def _inputs(target: Target, streams: Iterable[Stream], directory: Path) -> Itera
     for stream in streams:
         connection = target.connections.get(stream.connection)
         if not stream.connection and stream.origin.brings == "files":
-            connection = Files(str(directory))
-        if not isinstance(connection, Recorded | Files):
-            continue
-        base = bases.setdefault(connection.path, _parts(connection.path))
-        for path in stream.origin.folders:
+            connection = project_files(str(directory))
+        for place, path in product(connection.places if connection is not None else (), stream.origin.folders):
+            base = bases.setdefault(place, _parts(place))
             names = PurePosixPath(path).parts
             named = names[: next((at for at, name in enumerate(names) if _GLOB.search(name)), len(names))]
-            folder = "/".join((connection.path.rstrip("/"), *named))
+            folder = "/".join((place.rstrip("/"), *named))
             what, setting = f"What stream '{stream.name}' reads", f"stream '{stream.name}'"
             yield _Use(what, setting, folder, (*base, *named), stream.place)
 

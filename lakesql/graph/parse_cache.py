@@ -23,8 +23,9 @@ from lakesql.project.duration import Duration
 from lakesql.project.files import SourceFile
 from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.size import Size
+from lakesql.records.formats.csv import Csv
 from lakesql.source.origin import ORIGINS
-from lakesql.stream.stream import Column, Csv, Stream, Watermark
+from lakesql.stream.stream import Column, Stream, Watermark
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros
 

@@ -7,10 +7,11 @@ from typing import TextIO
 
 from rich.text import Text
 
+from lakesql.counts import number
 from lakesql.model.config import Every, trigger_text
 from lakesql.observe.layout import Column, Row, fit_table
 from lakesql.observe.status_table import below, draw, terminal_width
-from lakesql.observe.text import STYLES, duration, number, percent, printable, size
+from lakesql.observe.text import STYLES, duration, percent, printable, size
 from lakesql.plan.forecast import Forecast, Input, Outlook, Source
 from lakesql.table.simulation import Counts
 

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from lakesql.counts import number
 from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
@@ -35,18 +36,7 @@ from lakesql.observe.layout import Column, Row, fit_table
 from lakesql.observe.plain import name_cell
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import ModelTally, Phase, RunTally
-from lakesql.observe.text import (
-    GAP,
-    STYLES,
-    WORD_TONES,
-    age,
-    describe,
-    number,
-    printable,
-    stopwatch,
-    time_left,
-    wall_time,
-)
+from lakesql.observe.text import GAP, STYLES, WORD_TONES, age, describe, printable, stopwatch, time_left, wall_time
 
 REFRESHES_PER_SECOND = 8
 

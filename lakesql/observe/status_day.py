@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from lakesql.counts import count, number
 from lakesql.observe.layout import PAIR, Row, render_table
 from lakesql.observe.sparkline import ASCII_BARS, BARS, in_buckets, sparkline
 from lakesql.observe.status_text import TONES, mark
-from lakesql.observe.text import GAP, STYLES, age, count, duration, number, percent, size
+from lakesql.observe.text import GAP, STYLES, age, duration, percent, size
 from lakesql.plan.health import HOUR_MS, Figures, TableFacts
 from lakesql.plan.table_status import Known, TableStatus
 

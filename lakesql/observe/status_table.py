@@ -10,10 +10,11 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
+from lakesql.counts import number
 from lakesql.observe.layout import Column, Row, fit_table
 from lakesql.observe.status_day import render_day
 from lakesql.observe.status_text import RESULT_TONES, TONES, Checked, mark, remarks
-from lakesql.observe.text import STYLES, age, duration, number, percent, printable, size
+from lakesql.observe.text import STYLES, age, duration, percent, printable, size
 from lakesql.plan.health import Figures
 from lakesql.plan.table_status import TableStatus
 

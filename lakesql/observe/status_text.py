@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from lakesql.counts import count
 from lakesql.events import Word
 from lakesql.model.upkeep import UnknownFiles, is_maintained
-from lakesql.observe.text import WORD_TONES, Tone, count, duration, percent, size
+from lakesql.observe.text import WORD_TONES, Tone, duration, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
 from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
 

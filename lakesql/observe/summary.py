@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
+from lakesql.counts import count, number
 from lakesql.errors import Place, render_problem
 from lakesql.observe.tally import ModelTally, RunTally
-from lakesql.observe.text import (
-    STYLES,
-    Tone,
-    count,
-    duration,
-    failing,
-    is_up_to_date,
-    number,
-    printable,
-    reasons,
-    replaced,
-)
+from lakesql.observe.text import STYLES, Tone, duration, failing, is_up_to_date, printable, reasons, replaced
 
 if TYPE_CHECKING:
     from rich.text import Text

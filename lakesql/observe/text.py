@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Literal, assert_never
 
+from lakesql.counts import count, number
 from lakesql.errors import Problem
 from lakesql.events import (
     BatchCommitted,
@@ -205,16 +206,6 @@ def _replaced_in(event: BatchCommitted | BatchEmpty) -> str:
 
 def _style_of(event: BatchCommitted | BatchEmpty) -> Tone:
     return "warning" if event.violations or event.replaced else "plain"
-
-
-def count(times: int, one: str, many: str = "") -> str:
-    """`1 row`, `1,204 rows`."""
-    return f"{number(times)} {one if times == 1 else many or one + 's'}"
-
-
-def number(value: int) -> str:
-    """`336,776`."""
-    return f"{value:,}"
 
 
 def rate(records_per_second: float) -> str:

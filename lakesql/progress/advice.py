@@ -6,6 +6,7 @@ from typing import Literal
 
 from lakesql.ledger.entry import Entry
 from lakesql.progress.state import ProgressState
+from lakesql.source.kinds import SOURCES
 
 
 def fix_by_rewind(state: ProgressState) -> str:
@@ -42,7 +43,7 @@ def fix_by_reread(state: ProgressState) -> str:
     if state.shape or state.is_companion:
         return fix_by_refill(state)
     start = f"To read the streams from their start: `{rewind_command(state, 'start')}`"
-    if any(source.kind in ("table", "rate") for source in state.sources):
+    if any(not SOURCES[source.kind].has_times for source in state.sources):
         return start
     return f"{start}. {fix_by_time(state)}"
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from lakesql.names import CARRIED_PROPERTY, MAINTENANCE_PROPERTY
-from lakesql.progress.stored import StoredFiles
 from lakesql.project.cache import digest
+from lakesql.source.seen_files import StoredFiles
 
 ANALYZED_FILE = "analyzed.json"
 

@@ -26,17 +26,12 @@ from lakesql.progress.advice import (
     rename_command,
     say_entry,
 )
-from lakesql.progress.position import (
-    KIND_NAMES,
-    Position,
-    Positions,
-    can_start_from,
-    rebuilt_starts,
-    spark_position,
-)
+from lakesql.progress.position import rebuilt_starts
 from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.progress.topics import check_snapshots, check_topics, check_upstream, find_cut
 from lakesql.select.same_state import is_same_state
+from lakesql.source.kinds import SOURCES
+from lakesql.source.stream_state import Position, Positions, spark_position
 
 RETAINED = 100
 """How many of the newest batches Spark keeps the files of; older ones may go in any order."""
@@ -341,7 +336,7 @@ def _check_kinds(state: ProgressState, positions: Positions) -> None:
     if moved is not None:
         raise RunError.of(
             "streams-changed",
-            f"Stream '{moved.name}' reads {KIND_NAMES[moved.kind]} now; model '{state.model}' has read something "
+            f"Stream '{moved.name}' reads {SOURCES[moved.kind].label} now; model '{state.model}' has read something "
             "else of it.",
             why=f"It stood at {_short((positions[moved.name],))}, which is no place there.",
             fix=fix_by_reread(state),
@@ -366,12 +361,14 @@ def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:
         )
     _check_streams(state, tuple(entry.positions))
     _check_kinds(state, entry.positions)
-    lacking = [source for source in state.sources if not can_start_from(source.kind, entry.positions.get(source.name))]
+    lacking = [
+        source for source in state.sources if not SOURCES[source.kind].can_start_from(entry.positions.get(source.name))
+    ]
     if lacking:
         raise RunError.of(
             "checkpoint-lost",
             f"{gone}, and table {state.table} stands at {say_entry(entry)}.",
-            why=f"Stream '{lacking[0].name}' reads {KIND_NAMES[lacking[0].kind]}: what had been read of it stood in "
+            why=f"Stream '{lacking[0].name}' reads {SOURCES[lacking[0].kind].label}: what had been read of it stood in "
             "the checkpoint alone.",
             fix=fix_by_rewind(state)
             if state.is_companion

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakesql.progress.position import NO_ID, Source
+from lakesql.source.stream_state import NO_ID, SourceState
 
 SHOWN = 5
 """How many partitions are named at most."""
 
 
-def remark_on(source: Source) -> Iterator[str]:
+def remark_on(source: SourceState) -> Iterator[str]:
     """Sentences about the stream; none where all is as it should be."""
     without_id = sorted(topic for topic, id_ in source.topics.items() if id_ == NO_ID)
     if without_id:

@@ -9,18 +9,15 @@ from typing import Literal
 from lakesql.errors import RunError, quoted
 from lakesql.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
 from lakesql.progress.position import (
-    KIND_NAMES,
-    NO_ID,
-    Position,
-    Positions,
-    can_start_from,
     find_replaced,
-    is_position_of,
     positions_now,
     rebuilt_starts,
 )
 from lakesql.progress.state import Batch, ProgressState, StartFrom, newest_batch
 from lakesql.progress.topics import check_snapshots, known_topics
+from lakesql.source.kinds import SOURCES
+from lakesql.source.source import offsets_of
+from lakesql.source.stream_state import NO_ID, Position, Positions
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
 """Where an operator has a model continue: where its table stands, where its checkpoint stands, where its streams
@@ -44,7 +41,7 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
             return start
         case _:
             start_ms = None if to == "start" else to
-            if start_ms is not None and any(source.kind in ("table", "rate") for source in state.sources):
+            if start_ms is not None and any(not SOURCES[source.kind].has_times for source in state.sources):
                 raise _impossible(state, "a stream that is a table or a generator cannot be read from a time on", "")
             if state.would_duplicate and not allow_duplicates:
                 if to == "start":
@@ -77,9 +74,10 @@ def _left_topics(state: ProgressState, there: _Stands) -> dict[str, list[Positio
     now = {source.name for source in state.sources}
     found: dict[str, list[Position]] = {}
     for name, position in there.positions.items():
-        if name not in now and isinstance(position, dict) and is_position_of("kafka", position):
-            for topic, offsets in position.items():
-                found.setdefault(topic, []).append(offsets)
+        if name in now:
+            continue
+        for topic, offsets in (offsets_of(position) or {}).items():
+            found.setdefault(topic, []).append(offsets)
     return found
 
 
@@ -97,7 +95,7 @@ def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
             if topic in certain and NO_ID not in (id_, there.topics.get(topic, NO_ID))
         }
         for source in state.sources
-        if source.kind == "kafka" and source.name not in there.positions
+        if source.name not in there.positions
     }
     return {name: position for name, position in found.items() if position}
 
@@ -148,9 +146,9 @@ def _ledger_stands(state: ProgressState) -> _Stands:
     is_known = checkpoint is not None and checkpoint.id == entry.checkpoint
     for source in state.sources:
         position = positions.get(source.name)
-        if position is None or can_start_from(source.kind, position):
+        if position is None or SOURCES[source.kind].can_start_from(position):
             continue
-        if source.kind == "rate" or not is_known:
+        if not SOURCES[source.kind].keeps_lists or not is_known:
             raise _impossible(
                 state,
                 f"the ledger alone does not say what of stream '{source.name}' has been read",
@@ -182,7 +180,7 @@ def _checkpoint_stands(state: ProgressState) -> _Stands:
 def _check_kinds(state: ProgressState, positions: Positions) -> None:
     moved = state.find_moved(positions)
     if moved is not None:
-        because = f"stream '{moved.name}' reads {KIND_NAMES[moved.kind]} now, and stood elsewhere"
+        because = f"stream '{moved.name}' reads {SOURCES[moved.kind].label} now, and stood elsewhere"
         raise _impossible(state, because, fix_by_reread(state))
 
 

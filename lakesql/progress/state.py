@@ -11,7 +11,8 @@ from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Deletes
 from lakesql.modes.written_as import WrittenAs
-from lakesql.progress.position import Position, Positions, Source, is_position_of
+from lakesql.source.kinds import SOURCES
+from lakesql.source.stream_state import Position, Positions, SourceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class ProgressState:
     table: str
     table_id: str
     folder: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceState, ...]
     shape: str
     checkpoint: Checkpoint | None
     entry: Entry | None
@@ -152,21 +153,21 @@ class ProgressState:
             return origin.accepted
         return self.entry.accepted if self.entry else ""
 
-    def find_moved(self, positions: Positions) -> Source | None:
+    def find_moved(self, positions: Positions) -> SourceState | None:
         """A source that stands where none of its kind can: the stream was moved elsewhere.
 
         Spark may order a stateful query's sources otherwise than its FROM does, so that any source's place will do.
         """
         for source in self.sources:
             kinds = {other.kind for other in self.sources} if self.shape else {source.kind}
-            if not any(is_position_of(kind, positions.get(source.name)) for kind in kinds):
+            if not any(SOURCES[kind].is_position(positions.get(source.name)) for kind in kinds):
                 return source
         return None
 
 
 def state_of(
     identity: QueryIdentity,
-    sources: Sequence[Source],
+    sources: Sequence[SourceState],
     checkpoint: Checkpoint | None,
     *,
     table_id: str,
@@ -209,14 +210,14 @@ def state_of(
     )
 
 
-def _now_called(stream: str, sources: Sequence[Source]) -> str:
+def _now_called(stream: str, sources: Sequence[SourceState]) -> str:
     """The name of a stream that had this one when its position was written: its model may have been renamed since."""
     if any(source.name == stream for source in sources):
         return stream
     return next((source.name for source in sources if stream in source.formers), stream)
 
 
-def _was_renamed(source: Source) -> bool:
+def _was_renamed(source: SourceState) -> bool:
     return bool(source.formers)
 
 

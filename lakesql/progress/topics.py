@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 
 from lakesql.errors import RunError
 from lakesql.progress.advice import fix_by_refill, fix_by_reread, rewind_command
-from lakesql.progress.position import NO_ID, Position, Positions, Source, is_another, is_at_start
 from lakesql.progress.state import Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
+from lakesql.source.kinds import SOURCES
+from lakesql.source.stream_state import NO_ID, Position, Positions, SourceState, is_another
 
 
 def check_topics(state: ProgressState, decision: Decision, has_lost: bool = False) -> Decision:
@@ -64,8 +65,10 @@ def check_snapshots(state: ProgressState, decision: Decision) -> None:
     positions = next_positions(state, decision)
     for source in state.sources:
         position = positions.get(source.name)
-        at = position.get("snapshot_id") if isinstance(position, dict) and source.kind == "table" else None
-        if source.history is None or at is None or at < 0 or at in source.history:
+        if source.history is None:
+            continue
+        at = position.get("snapshot_id") if isinstance(position, dict) else None
+        if at is None or at < 0 or at in source.history:
             continue
         refill = f"lakesql rebuild {state.model}"
         if at in source.abandoned:
@@ -93,7 +96,8 @@ def find_cut(state: ProgressState, decision: Decision) -> list[str]:
     That is so for a new model, for one that has read something else until now, and for one that was rewound.
     """
     positions = next_positions(state, decision)
-    return [source.name for source in state.sources if source.is_cut and is_at_start(positions.get(source.name))]
+    cut = [source for source in state.sources if source.is_cut]
+    return [each.name for each in cut if SOURCES[each.kind].is_at_start(positions.get(each.name))]
 
 
 def next_positions(state: ProgressState, decision: Decision) -> Positions:
@@ -119,34 +123,10 @@ def _positions_after(state: ProgressState, batch: int) -> Positions:
     names = [source.name for source in state.sources]
     named = dict(zip(names, stands, strict=True)) if len(stands) == len(names) else {}
     is_ordered = bool(named) and not state.shape
-    others = {source.name: () if is_ordered and source.kind == "table" else stands for source in state.sources}
-    return {source.name: _position_of(source, named.get(source.name), others[source.name]) for source in state.sources}
-
-
-def _position_of(source: Source, own: Position, stands: Sequence[Position]) -> Position:
-    """The source's position among all of them: `own` by its place, unless Spark has them otherwise.
-
-    It may order a stateful query's sources as it likes, and reads a stream twice that joins itself: of two positions
-    the lower one counts.
-    """
-    match source.kind:
-        case "kafka":
-            read = [each for each in (own, *stands) if isinstance(each, dict) and each.keys() & source.topics.keys()]
-            return own if not read or read[0] is own else _lowest(read)
-        case "table" if own is None:
-            read = [each for each in stands if isinstance(each, dict) and "snapshot_id" in each]
-            return next((each for each in read if each["snapshot_id"] in source.rebuilt), read[0] if read else None)
-        case _:
-            return own
-
-
-def _lowest(positions: Sequence[Mapping[str, Mapping[str, int]]]) -> Position:
-    found: dict[str, dict[str, int]] = {}
-    for position in positions:
-        for topic, partitions in position.items():
-            known = found.setdefault(topic, {})
-            known |= {number: min(int(at), known.get(number, int(at))) for number, at in partitions.items()}
-    return found
+    return {
+        source.name: SOURCES[source.kind].find_position(source, named.get(source.name), stands, is_ordered)
+        for source in state.sources
+    }
 
 
 def _check_ids(state: ProgressState, decision: Decision) -> None:
@@ -177,10 +157,10 @@ def _check_ends(state: ProgressState, positions: Positions) -> None:
         f"{topic}-{partition} ends at {end}, {at} was reached": None
         for source in state.sources
         for position in (positions.get(source.name), planned.get(source.name))
-        if source.kind == "kafka" and isinstance(position, dict)
+        if (offsets := SOURCES[source.kind].offsets(position)) is not None
         for topic, ends in sorted(source.ends.items())
         for partition, end in sorted(ends.items())
-        if (at := int(position.get(topic, {}).get(str(partition), 0))) > end
+        if (at := int(offsets.get(topic, {}).get(str(partition), 0))) > end
     }
     if cut:
         raise RunError.of(
@@ -220,19 +200,20 @@ class _Lost:
         return f"{self.topic}-{self.partition}: {self.first} {until}"
 
 
-def _find_lost(source: Source, position: Position) -> tuple[_Lost, ...]:
+def _find_lost(source: SourceState, position: Position) -> tuple[_Lost, ...]:
     """What lies between a position and where the partitions begin now. One that it does not know is read from 0 on."""
-    if source.kind != "kafka" or not source.is_asked or not isinstance(position, dict) or not position:
+    offsets = SOURCES[source.kind].offsets(position)
+    if not source.is_asked or not offsets:
         return ()
     found = [
         _Lost(topic, partition, at, begins)
         for topic, partitions in source.beginnings.items()
         for partition, begins in partitions.items()
-        if begins > (at := int(position.get(topic, {}).get(str(partition), 0))) >= 0
+        if begins > (at := int(offsets.get(topic, {}).get(str(partition), 0))) >= 0
     ]
     found += [
         _Lost(topic, int(partition), int(at), None)
-        for topic, partitions in position.items()
+        for topic, partitions in offsets.items()
         for partition, at in partitions.items()
         if int(partition) not in source.beginnings.get(topic, {})
     ]

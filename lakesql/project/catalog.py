@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from lakesql.errors import Problem, ProfileError
-from lakesql.project.profiles import Catalog, Files, Recorded, Target, is_url, sqlite_file
+from lakesql.location import local_folder
+from lakesql.project.profiles import Catalog, Target, sqlite_file
 
 CONNECT_TIMEOUT_S = 10
 """How long a server may take to accept a connection."""
@@ -158,18 +158,10 @@ def is_s3(place: str) -> bool:
     return place.startswith(_S3_SCHEMES)
 
 
-def local_folder(place: str) -> Path | None:
-    """The folder of this machine that a place is, given by its path or by a URL; None for a place elsewhere."""
-    scheme, colon, rest = place.partition(":") if is_url(place) else ("file", "", place)
-    if scheme.lower() != "file":
-        return None
-    return Path(f"/{rest.lstrip('/')}" if colon else rest)
-
-
 def jar_needs(target: Target) -> frozenset[str]:
     """Which groups of jars a target needs, whatever is read: for its catalog, and where Spark itself uses S3."""
     catalog, needs = target.catalog, {"core"}
-    paths = [found.path for found in target.connections.values() if isinstance(found, Recorded | Files)]
+    paths = [place for found in target.connections.values() for place in found.places]
     if uses_local_files(catalog):
         needs.add("local-files")
     if uses_s3(catalog):

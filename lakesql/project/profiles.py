@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal
 
 import jinja2
 from jinja2 import nodes
@@ -24,73 +23,20 @@ from lakesql.decode import (
     read_value,
 )
 from lakesql.errors import Place, Problem, ProfileError, ProjectError, did_you_mean, misspelt
+from lakesql.location import absolute
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
-from lakesql.project.kafka_options import read_client_options
 from lakesql.project.procedures import read_maintenance
 from lakesql.project.yaml import parse_yaml
+from lakesql.source.kinds import CONNECTIONS
+from lakesql.source.source import Source
 
 PROFILES_FILE = "profiles.yml"
 
 
-def _read_folder(node: Node) -> str:
-    """The path of a connection, in which `*` would be read as a character of a name."""
-    path = read_filled(node)
-    if "*" not in path:
-        return path
-    folder = path[: path.index("*")].rpartition("/")[0] or ("/" if path.startswith("/") else ".")
-    what = f"The path '{path}' of a connection is no pattern: a '*' in it would stand for itself."
-    fix = f"Write `path: {folder}` here, and the rest in the `path` of each stream, where `*` is a pattern."
-    raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The embedded stand-in for a broker: a folder per topic that holds JSON-lines files of Kafka records."""
-
-    path: str = option("Folder of the topics' folders.", read=_read_folder)
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """Plain files; a stream's `path` is relative to this one."""
-
-    path: str = option(
-        "Base of the streams' paths; the project's directory if left out.", default=".", read=_read_folder
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Spark's generator of rows `timestamp, value`."""
-
-    rows_per_second: int = option("Rows a second.", default=1, read=read_positive)
-
-
 def _plain_options(node: Node) -> dict[str, str]:
     return read_entries(node, lambda _, entry: read_option_text(entry))
-
-
-@dataclass(frozen=True, slots=True)
-class Kafka:
-    """A Kafka broker. `options` go to its client as they are, and carry no `kafka.` prefix."""
-
-    bootstrap_servers: str = option("`host:port`, comma-separated.")
-    options: Mapping[str, str] = option("Options of the Kafka client.", factory=dict, read=read_client_options)
-    group_id_prefix: str = option(
-        "How the names of consumer groups begin (Spark's `groupIdPrefix`), where a broker admits groups by a prefix.",
-        default="",
-    )
-
-
-Connection = Recorded | Files | Rate | Kafka
-CONNECTIONS: Mapping[str, type[Connection]] = {"recorded": Recorded, "files": Files, "rate": Rate, "kafka": Kafka}
-
-
-def connection_type(connection: Connection) -> str:
-    """The word for a connection's type."""
-    return next(name for name, kind in CONNECTIONS.items() if kind is type(connection))
 
 
 def _read_conf(node: Node) -> dict[str, str]:
@@ -181,7 +127,7 @@ def _read_catalog(node: Node) -> Catalog:
     return replace(catalog, properties=properties)
 
 
-def _read_connection(name: str, node: Node) -> Connection:
+def _read_connection(name: str, node: Node) -> Source:
     given = node.get("type")
     word = given.value if given and isinstance(given.value, str) else ""
     kind = CONNECTIONS.get(word)
@@ -248,7 +194,7 @@ class Target:
     threads: int = option("How many models run at the same time with --once.", default=4, read=read_positive)
     retries: Retries = option("How transient errors are retried.", factory=Retries)
     spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)
-    connections: Mapping[str, Connection] = option(
+    connections: Mapping[str, Source] = option(
         "Where streams are read from, by name.", factory=dict, read=lambda node: read_entries(node, _read_connection)
     )
 
@@ -406,24 +352,19 @@ def _read_part(part: nodes.Node, place: Place, environ: Mapping[str, str], probl
 _ENVIRONMENT = jinja2.Environment()
 
 
-def is_url(place: str) -> bool:
-    """Whether a place is given by a URL, not by a path."""
-    return _URL.match(place) is not None
-
-
 def resolve_paths(target: Target, directory: Path) -> Target:
     """The target with every local path absolute: relative ones are relative to the project's directory."""
     catalog = target.catalog
     uri, warehouse = catalog.uri, catalog.warehouse
     if catalog.type != "rest":  # whose warehouse is a name of its own
-        warehouse = _absolute(warehouse, directory)
+        warehouse = absolute(warehouse, directory)
     if uri.startswith(_SQLITE) and uri != _SQLITE:
-        uri = _SQLITE + _absolute(uri.removeprefix(_SQLITE), directory)
+        uri = _SQLITE + absolute(uri.removeprefix(_SQLITE), directory)
     return replace(
         target,
         catalog=replace(catalog, uri=uri, warehouse=warehouse),
-        checkpoints=_absolute(target.checkpoints, directory),
-        connections={name: _resolve_connection(found, directory) for name, found in target.connections.items()},
+        checkpoints=absolute(target.checkpoints, directory),
+        connections={name: found.resolved(directory) for name, found in target.connections.items()},
     )
 
 
@@ -440,19 +381,3 @@ def sqlite_file(catalog: Catalog) -> Path | None:
 
 
 _SQLITE = "sqlite:///"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-
-
-def _resolve_connection(connection: Connection, directory: Path) -> Connection:
-    match connection:
-        case Recorded() | Files():
-            return replace(connection, path=_absolute(connection.path, directory))
-        case Rate() | Kafka():
-            return connection
-        case _:
-            assert_never(connection)
-
-
-def _absolute(path: str, directory: Path) -> str:
-    """A path on this machine as an absolute one; a URL, and nothing, as they are."""
-    return path if not path or is_url(path) else str((directory / Path(path).expanduser()).resolve())

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lakesql.compile.growth import ROW_BYTES, ROWS_PER_SECOND
-from lakesql.observe.text import duration, number, size
+from lakesql.counts import number
+from lakesql.observe.text import duration, size
 from lakesql.review.verdicts import VERDICTS, ColumnChanges, Day, DayChange, DayCounts, ModelReview, Reason, Review
 
 _WIDTH = 110

@@ -18,9 +18,8 @@ from lakesql.ledger.entry import Entry
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.progress.advice import rename_command
 from lakesql.progress.decide import check_identity, decide
-from lakesql.progress.position import THROUGH, Position, Source, SourceKind
 from lakesql.progress.state import Checkpoint, Origin, ProgressState
-from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
+from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import (
     Change,
     changed_option_place,
@@ -33,6 +32,8 @@ from lakesql.review.causes import (
 from lakesql.review.verdicts import Reason, Verdict
 from lakesql.review.version import Version
 from lakesql.select.differences import first_change
+from lakesql.source.kinds import SOURCES, model_table, project_files
+from lakesql.source.stream_state import Position, SourceState, spark_position
 from lakesql.stream.stream import Stream
 
 _REBUILD = frozenset({"mode-changed", "keys-changed"})
@@ -91,9 +92,9 @@ def is_refusal(reason: Reason) -> bool:
     return reason.condition in CONDITIONS and reason.condition != "upstream-rebuilt"
 
 
-def sources_of(version: Version, select: Select) -> tuple[Source, ...]:
+def sources_of(version: Version, select: Select) -> tuple[SourceState, ...]:
     """The streams of a model by their kinds. Nothing is known of their topics, or of tables that were rebuilt."""
-    return tuple(Source(name, read.kind, is_asked=False) for name, read in _reads(version, select).items())
+    return tuple(SourceState(name, read.kind, is_asked=False) for name, read in _reads(version, select).items())
 
 
 def old_progress(change: Change) -> ProgressState:
@@ -104,7 +105,7 @@ def old_progress(change: Change) -> ProgressState:
     olds, news = _reads(change.old, before), _reads(change.new, after)
     positions = {name: _position(_kind(olds[name], news.get(name)), olds[name]) for name in olds}
     names = tuple(olds)
-    spark = tuple({key: value for key, value in each.items() if key != THROUGH} for each in positions.values())
+    spark = tuple(map(spark_position, positions.values()))
     entry = Entry(
         model=before.model.name,
         checkpoint=_CHECKPOINT,
@@ -130,7 +131,9 @@ def old_progress(change: Change) -> ProgressState:
         table=str(model.table),
         table_id=str(model.table) if is_same_table else "",
         folder=checkpoints[1],
-        sources=tuple(_source(name, _kind(news[name], olds.get(name)), news[name]) for name in news),
+        sources=tuple(
+            SOURCES[_kind(read, olds.get(name))].supposed_state(name, read.names) for name, read in news.items()
+        ),
         shape=after.query.state,
         checkpoint=checkpoint if checkpoints[0] == checkpoints[1] else None,
         entry=entry if is_same_table else None,
@@ -150,7 +153,7 @@ _CHECKPOINT = "former"
 class _Read:
     """What a stream is read from: its kind, and its topics or what else names its records."""
 
-    kind: SourceKind
+    kind: str
     names: tuple[str, ...]
 
 
@@ -161,37 +164,19 @@ def _reads(version: Version, select: Select) -> dict[str, _Read]:
 def _read(version: Version, stream: Stream, name: str) -> _Read:
     read = reads_model(version.manifest, name)
     if read is not None:
-        return _Read("table", (str(read.table),))
-    connections = version.manifest.target.connections
-    connection = connections.get(stream.connection, Files())
-    kinds: dict[type, SourceKind] = {Kafka: "kafka", Recorded: "recorded", Files: "files", Rate: "rate"}
-    return _Read(kinds[type(connection)], stream.origin.given)
+        return _Read(model_table(str(read.table)).kind, (str(read.table),))
+    target = version.manifest.target
+    connection = target.connections.get(stream.connection) or project_files("")
+    return _Read(connection.kind, stream.origin.given)
 
 
-def _kind(read: _Read, other: _Read | None) -> SourceKind:
-    """Recorded topics stand for those of a broker: what another topic does is asked as of one."""
-    is_recorded = read.kind == "recorded" and (other is None or other.kind == "recorded")
-    return "kafka" if is_recorded else read.kind
+def _kind(read: _Read, other: _Read | None) -> str:
+    """The kind by whose rules a stream is compared with what it was, or will be."""
+    return SOURCES[read.kind].compared_as(other.kind if other is not None else None)
 
 
-def _position(kind: SourceKind, read: _Read) -> dict[str, Position]:
-    match kind:
-        case "kafka":
-            return {name: {"0": 1} for name in read.names}
-        case "table":
-            return {"version": 1, "snapshot_id": 1, "position": 0, "scan_all_files": False}
-        case "recorded":
-            return {"logOffset": 0, THROUGH: {}}
-        case "files":
-            return {"logOffset": 0}
-        case "rate":
-            return {}
-
-
-def _source(name: str, kind: SourceKind, read: _Read) -> Source:
-    if kind != "kafka":
-        return Source(name, kind)
-    return Source(name, kind, {it: it for it in read.names}, {it: {0: 0} for it in read.names})
+def _position(kind: str, read: _Read) -> Position:
+    return SOURCES[kind].supposed_position(read.names)
 
 
 def _refusal(change: Change, problem: Problem) -> Reason:
@@ -249,7 +234,7 @@ def _settle(state: ProgressState, condition: str) -> ProgressState | None:
             reads = {source.name: _Read(source.kind, tuple(source.topics)) for source in state.sources}
             positions = {name: _position(read.kind, read) for name, read in reads.items()}
             entry = replace(entry, offsets=json.dumps(positions))
-            spark = tuple({key: at for key, at in each.items() if key != THROUGH} for each in positions.values())
+            spark = tuple(map(spark_position, positions.values()))
             checkpoint = replace(checkpoint, positions={0: spark})
             origin = replace(origin, streams=tuple(reads))
         case _:
@@ -265,14 +250,9 @@ def _moved_names(change: Change) -> Iterator[Problem]:
         if former is None or former.kind != read.kind or former.names == read.names:
             continue
         model = change.model.name
-        if read.kind == "table":
-            what = f"Stream '{name}' is table {read.names[0]} now; model '{model}' has read {former.names[0]}."
-            fix = f"To read it from its start: lakesql rewind {model} --to start"
-            yield Problem("streams-changed", what, fix=fix)
-        elif read.kind == "files":
-            what = f"Stream '{name}' reads {read.names[0]} now; model '{model}' has read {former.names[0]}."
-            fix = f"If they are the same files: `lakesql rewind {model} --files same`. If they are others: "
-            yield Problem("files-moved", what, fix=f"{fix}`lakesql rewind {model} --files new`")
+        problem = SOURCES[read.kind].explain_other_names(name, model, former.names, read.names)
+        if problem is not None:
+            yield problem
 
 
 def _what(change: Change, problem: Problem) -> str:

@@ -15,7 +15,7 @@ from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_status import Unknown
 from lakesql.progress.advice import say_entry
 from lakesql.progress.decide import check_identity, compare_progress
-from lakesql.progress.position import FoundTopics, count_between
+from lakesql.progress.position import count_between
 from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom, newest_batch
 from lakesql.progress.topics import check_topics, next_positions
 from lakesql.review.continuation import is_refusal, sources_of, verdict_of
@@ -23,6 +23,8 @@ from lakesql.review.rebuilds import follow_rebuilds
 from lakesql.review.table_changes import created_spec
 from lakesql.review.verdicts import ModelReview, Reason, Review, hardest_first, models_in_order
 from lakesql.review.version import Version
+from lakesql.source.kinds import SOURCES
+from lakesql.source.stream_state import FoundTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,21 +196,22 @@ def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator
     positions = next_positions(state, decision)
     for source in state.sources:
         position, place = positions.get(source.name), after.streams[source.name].place
-        if source.kind != "kafka" or not source.is_asked or not position:
+        offsets = SOURCES[source.kind].offsets(position)
+        if not source.is_asked or not offsets:
             continue
-        if topics := sorted(source.ends.keys() - position.keys()):
+        if topics := sorted(source.ends.keys() - offsets.keys()):
             what = f"Stream '{source.name}' has topics that were not read yet: {', '.join(topics)}."
             yield Reason("next-batch", "topic-added", what, place, "They are read from their beginning.")
         partitions = [
             f"{topic}-{number}"
             for topic, ends in sorted(source.ends.items())
             for number in sorted(ends)
-            if topic in position and str(number) not in position[topic]
+            if topic in offsets and str(number) not in offsets[topic]
         ]
         if partitions:
             what = f"Stream '{source.name}' has partitions that were not read yet: {', '.join(partitions)}."
             yield Reason("next-batch", "partition-added", what, place, "They are read from their beginning.")
-        behind = count_between({source.name: position}, {source.name: source.end})
+        behind = count_between({source.name: offsets}, {source.name: source.end})
         if behind:
             what = f"The model is {behind:,} {'offset' if behind == 1 else 'offsets'} behind stream '{source.name}'."
             yield Reason("none", "topic-backlog", what, place)

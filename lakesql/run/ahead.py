@@ -10,9 +10,9 @@ from lakesql.engine.spark.jars import missing_jars, user_cache
 from lakesql.engine.spark.session import Opening, is_java_up
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
+from lakesql.location import local_folder
 from lakesql.progress.analyzed import is_analyzed
 from lakesql.progress.stored import LocalFiles
-from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.spark import find_needs, find_settings
 

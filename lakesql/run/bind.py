@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
-from lakesql.project.profiles import Files
+from lakesql.source.kinds import model_table, project_files
 from lakesql.stream.avro_schema import read_avro_schema
 from lakesql.stream.stream import Stream
 
@@ -39,7 +39,7 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
     read = reads_model(manifest, name)
     stream = select.streams[name]
     if read is not None:
-        return StreamBinding(stream, TableSource(read.table))
+        return StreamBinding(stream, model_table(str(read.table)), table=read.table)
     return replace(
         bind_stream(manifest, stream),
         sequence=tuple(select.sequence.values()),
@@ -56,7 +56,7 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
     """Find the connection of a declared stream. Raises `ProjectError`."""
     name = stream.name
     if not stream.connection:
-        return StreamBinding(stream, Files(str(manifest.directory)))
+        return StreamBinding(stream, project_files(str(manifest.directory)))
     connections = manifest.target.connections
     if stream.connection not in connections:
         raise ProjectError.of(
@@ -66,7 +66,7 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             place=stream.place,
         )
     binding = StreamBinding(stream, connections[stream.connection])
-    if stream.format in ("parquet", "avro") and not stream.schema and not isinstance(binding.source, Files):
+    if stream.record_format.has_typed_rows and not stream.schema and binding.source.brings != "files":
         raise ProjectError.of(
             "format-needs-files",
             f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from lakesql.engine.sources.globs import possible_files
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
-from lakesql.progress.position import Source
-from lakesql.project.catalog import local_folder
-from lakesql.project.profiles import Connection, Files, Kafka, Recorded, checkpoint_of
+from lakesql.location import local_folder
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.topics import read_topics
-from lakesql.source.pattern import files_below
+from lakesql.source.kinds import project_files
+from lakesql.source.local_files import possible_files
+from lakesql.source.source import Source
+from lakesql.source.stream_state import SourceState
 from lakesql.stream.stream import Stream
 
 FEW_RECORDS = 300_000
@@ -42,7 +43,7 @@ def is_brief(manifest: Manifest, models: Collection[str]) -> bool:
     ):
         return False
     try:
-        return _are_few_bytes(manifest, streams) and _are_few_records(manifest.target.connections, streams)
+        return _are_few_bytes(manifest, streams) and _are_few_records(manifest, streams)
     except (LakesqlError, OSError, ValueError):
         return False  # what is wrong is said by the run itself
 
@@ -50,29 +51,37 @@ def is_brief(manifest: Manifest, models: Collection[str]) -> bool:
 def _are_few_bytes(manifest: Manifest, streams: Sequence[Stream]) -> bool:
     size = 0
     for stream in streams:
-        here = Files(str(manifest.directory))
-        match manifest.target.connections.get(stream.connection) if stream.connection else here:
-            case Recorded(path=path) | Files(path=path) if (folder := local_folder(path)) is not None:
-                size += sum(map(_text_bytes, possible_files(files_below(str(folder), stream.origin.files))))
-            case Kafka():
-                pass
-            case _:
-                return False
+        source = _source_of(manifest, stream)
+        glob = source.files(stream.origin) if source is not None else None
+        if glob is None:
+            continue
+        place = local_folder(glob)
+        if place is None:
+            return False
+        size += sum(map(_text_bytes, possible_files(str(place))))
     return size <= FEW_BYTES
+
+
+def _source_of(manifest: Manifest, stream: Stream) -> Source | None:
+    if not stream.connection:
+        return project_files(str(manifest.directory))
+    return manifest.target.connections.get(stream.connection)
 
 
 def _text_bytes(file: Path) -> int:
     return file.stat().st_size * (1 if file.suffix in (".jsonl", ".json", ".csv", ".txt") else TEXT_OF_PACKED)
 
 
-def _are_few_records(connections: Mapping[str, Connection], streams: Sequence[Stream]) -> bool:
-    topics = [stream for stream in streams if isinstance(connections.get(stream.connection), Kafka)]
-    found, _ = read_topics(connections, topics)
-    sources = [found[stream.name].source for stream in topics if stream.name in found]
-    return len(sources) == len(topics) and sum(map(_count_held, sources)) <= FEW_RECORDS
+def _are_few_records(manifest: Manifest, streams: Sequence[Stream]) -> bool:
+    """Whether those streams that are no files have few records. Where that is not known, they may have many."""
+    sources = ((stream, _source_of(manifest, stream)) for stream in streams)
+    others = [stream for stream, source in sources if source is None or source.files(stream.origin) is None]
+    found, _ = read_topics(manifest.target.connections, others)
+    states = [found[stream.name].source for stream in others if stream.name in found]
+    return len(states) == len(others) and sum(map(_count_held, states)) <= FEW_RECORDS
 
 
-def _count_held(source: Source) -> int:
+def _count_held(source: SourceState) -> int:
     return sum(
         end - source.beginnings[topic][number] for topic, ends in source.ends.items() for number, end in ends.items()
     )

@@ -15,9 +15,7 @@ from urllib.parse import quote, unquote
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.project.cache import CacheFile, digest
-from lakesql.project.catalog import local_folder
-from lakesql.project.profiles import Kafka, Recorded
-from lakesql.source.origin import Topics
+from lakesql.source.kafka import Kafka
 from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
 from lakesql.stream.recording import RawRecord, parse_json, parse_line
 from lakesql.stream.stream import Column, Stream, with_columns
@@ -43,16 +41,17 @@ def find_recorded(manifest: Manifest) -> Manifest:
     streams, warnings = dict(manifest.streams), list(manifest.warnings)
     kept = _Kept(manifest)
     for stream in _open_streams(manifest, manifest.streams):
-        match manifest.target.connections.get(stream.connection):
-            case Recorded(path=path) if (folder := local_folder(path)) is not None:
-                found = find_columns(_recorded(stream, folder, newest=True), stream)
-                if found and not found.schema_fields:
-                    what = f"Stream '{stream.name}' declares no columns; these are guessed from its recording: "
-                    fix = f"Declare them: {_as_yaml(found.columns)}"
-                    text = what + ", ".join(column.name for column in found.columns) + "."
-                    warnings.append(Problem("columns-guessed", text, fix=fix, place=stream.place))
-            case _:
-                found = kept.get(stream)
+        source = manifest.target.connections.get(stream.connection)
+        folder = source.recording if source is not None else None
+        if folder is None:
+            found = kept.get(stream)
+        else:
+            found = find_columns(_recorded(stream, folder, newest=True), stream)
+            if found and not found.schema_fields:
+                what = f"Stream '{stream.name}' declares no columns; these are guessed from its recording: "
+                fix = f"Declare them: {_as_yaml(found.columns)}"
+                text = what + ", ".join(column.name for column in found.columns) + "."
+                warnings.append(Problem("columns-guessed", text, fix=fix, place=stream.place))
         if found:
             streams[stream.name] = with_columns(stream, found.columns, found.schema_fields, found.key)
     return replace(manifest, streams=streams, warnings=tuple(warnings))
@@ -65,11 +64,8 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
     records carry no schema (`no-columns`).
     """
     read = {reference.name for name in models for reference in manifest.models[name].facts.streams}
-    wanted = [
-        (stream, connection)
-        for stream in _open_streams(manifest, read)
-        if isinstance(connection := manifest.target.connections.get(stream.connection), Kafka)
-    ]
+    clusters = ((stream, _cluster_of(manifest, stream)) for stream in _open_streams(manifest, read))
+    wanted = [(stream, cluster) for stream, cluster in clusters if cluster is not None]
     if not wanted:
         return manifest
     # Only here: what asks a broker is not loaded for a project that declares its columns.
@@ -103,10 +99,16 @@ def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manif
         stream = streams[name]
         columns = merge_fields((), map(parse_field, texts)).columns
         streams[name] = with_columns(stream, columns, tuple(texts), stream.key)
-        if isinstance(manifest.target.connections.get(stream.connection), Kafka):
+        if _cluster_of(manifest, stream) is not None:
             kept.put(stream, Found(columns, tuple(texts), stream.key))
     kept.save()
     return replace(manifest, streams=streams)
+
+
+def _cluster_of(manifest: Manifest, stream: Stream) -> Kafka | None:
+    """The cluster that has the records of a stream, if one has."""
+    source = manifest.target.connections.get(stream.connection)
+    return source.cluster if source is not None else None
 
 
 def find_columns(records: Sequence[RawRecord], stream: Stream) -> Found | None:
@@ -152,11 +154,9 @@ def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]
 
 def _recorded(stream: Stream, folder: Path, *, newest: bool) -> list[RawRecord]:
     """The newest records of a stream's recording, or the oldest ones, in the order of their age."""
-    names = stream.origin.names if isinstance(stream.origin, Topics) else ()
-    folders = [folder / quote(name, safe="") for name in names]
-    if not isinstance(stream.origin, Topics) and folder.is_dir():
-        pattern = getattr(stream.origin, "pattern", "")
-        folders = [each for each in folder.iterdir() if re.fullmatch(pattern, unquote(each.name))]
+    there = {unquote(each.name): each for each in folder.iterdir()} if folder.is_dir() else {}
+    topics = stream.origin.find_topics(lambda: there.keys())
+    folders = [there.get(topic, folder / quote(topic, safe="")) for topic in topics]
     records: list[RawRecord] = []
     for each in folders:
         found: list[RawRecord] = []

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lakesql.engine.sources.globs import local_files
+from lakesql.counts import count
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
-from lakesql.observe.text import count
-from lakesql.project.catalog import local_folder
-from lakesql.project.profiles import Files
+from lakesql.location import local_folder
 from lakesql.run.bind import bind_stream
-from lakesql.source.origin import FilePath
-from lakesql.source.pattern import files_below
+from lakesql.source.local_files import local_files
 
 
 def count_files(manifest: Manifest, streams: Collection[str]) -> list[str]:
@@ -23,10 +20,11 @@ def count_files(manifest: Manifest, streams: Collection[str]) -> list[str]:
             binding = bind_stream(manifest, manifest.streams[name])
         except LakesqlError:  # said where streams are checked
             continue
-        if not isinstance(binding.source, Files) or not isinstance(binding.stream.origin, FilePath):
+        origin, glob = binding.stream.origin, binding.glob
+        if glob is None or not binding.source.brings == origin.brings == "files":
             continue
-        local = local_folder(files_below(binding.source.path, binding.stream.origin.files))
+        local = local_folder(glob)
         if local is not None:
             found = sum(1 for _ in local_files(str(local)))
-            said.append(f"stream {name}: {count(found, 'file')} of {binding.stream.origin.path}")
+            said.append(f"stream {name}: {count(found, 'file')} of {', '.join(origin.given)}")
     return said

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from lakesql.errors import UsageError
 from lakesql.model.table_name import TableName
 from lakesql.project.files import has_settings, read_text
-from lakesql.project.profiles import CONNECTIONS
 from lakesql.project.settings import SETTINGS_FILE, parse_settings
+from lakesql.source.kinds import CONNECTIONS
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 """What may be the main branch, in the order in which it is looked for."""

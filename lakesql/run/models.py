@@ -15,7 +15,6 @@ from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.progress.writer import name_files
-from lakesql.engine.sources.binding import TableSource
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
@@ -205,7 +204,7 @@ class ModelJobs:
     def _refusal(self, model: str) -> LakesqlError | None:
         """What the next start of a model would say that streams tables: one may have been rebuilt or rolled back."""
         bound = self.selects[model]
-        if not any(isinstance(binding.source, TableSource) for binding in bound.bindings):
+        if all(binding.table is None for binding in bound.bindings):
             return None
         try:
             check_progress(self.context, bound, checkpoint_of(self.context.manifest.target, model))

@@ -16,10 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from importlib.metadata import version
-from importlib.util import find_spec
 from itertools import permutations
-from typing import assert_never
-from urllib.parse import unquote, urlsplit
 
 from lakesql import __version__
 from lakesql.catalog.checkpoint_files import open_stored
@@ -27,9 +24,7 @@ from lakesql.catalog.connect import OpenCatalog, check_warehouse
 from lakesql.catalog.metadata_text import ReadMetadata, open_metadata, read_opened
 from lakesql.clock import now_ms
 from lakesql.compile.select import Select
-from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.globs import local_hidden, possible_files
-from lakesql.engine.sources.left_out import explain_hidden
+from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
 from lakesql.graph.manifest import Manifest, read_table, reads_model
@@ -42,27 +37,20 @@ from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
 from lakesql.progress.decide import decide_all
 from lakesql.progress.holder import is_released
-from lakesql.progress.position import Position, Source, find_rebuilt
 from lakesql.progress.state import Checkpoint, Origin, ProgressState, QueryIdentity, Resume, state_of
-from lakesql.progress.stored import (
-    LOOKED_AT,
-    StoredFiles,
-    is_watermark_behind,
-    newest_seen,
-    read_checkpoint,
-    read_seen,
-)
+from lakesql.progress.stored import is_watermark_behind, read_checkpoint
 from lakesql.project.cache import digest
-from lakesql.project.catalog import local_folder
 from lakesql.project.codec import encode
-from lakesql.project.librdkafka_options import librdkafka_options
 from lakesql.project.procedures import AT_END, RewriteManifests
-from lakesql.project.profiles import Catalog, Files, Kafka, Rate, Recorded, checkpoint_of
+from lakesql.project.profiles import Catalog, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.identities import query_identities
 from lakesql.run.topics import read_topics
 from lakesql.secrets import find_secrets
-from lakesql.source.pattern import files_below
+from lakesql.source.seen_files import StoredFiles
+from lakesql.source.source import Source
+from lakesql.source.stream_state import Position, SourceState
+from lakesql.stream.stream import Stream
 from lakesql.table.due import KnownAmounts, find_due, time_left_ms
 from lakesql.table.maintenance_record import MaintenanceRecord
 from lakesql.table.metadata import TableMetadata, read_metadata
@@ -102,14 +90,14 @@ def report_nothing_new(
     return True
 
 
-def empty_streams(model: str, sources: Sequence[Source]) -> tuple[StreamEmpty, ...]:
+def empty_streams(model: str, sources: Sequence[SourceState]) -> tuple[StreamEmpty, ...]:
     """What is said of those streams of a model that have nothing to read."""
     others_have = any(not source.nothing for source in sources)
     empty = [source for source in sources if source.nothing]
     return tuple(StreamEmpty(model, source.name, source.nothing, others_have, now_ms()) for source in empty)
 
 
-def left_out_files(model: str, sources: Sequence[Source]) -> tuple[FilesLeftOut, ...]:
+def left_out_files(model: str, sources: Sequence[SourceState]) -> tuple[FilesLeftOut, ...]:
     """What is said of those streams of a model of whose files some are not read."""
     return tuple(FilesLeftOut(model, source.name, source.left_out, now_ms()) for source in sources if source.left_out)
 
@@ -152,13 +140,27 @@ class _Table:
 _FindTable = Callable[[TableName], _Table | None]
 
 
-@dataclass(frozen=True, slots=True)
 class _Found:
-    """What is there: `table` reads a table once, and `topics` asks the brokers once, for all of the streams that are
-    topics, by their names. A stream is left out where the topics of one are not to be had."""
+    """What is there. Each table is read once, and each connection is asked once, for all of its streams."""
 
-    table: _FindTable
-    topics: Callable[[], Mapping[str, Source]]
+    def __init__(self, read: ReadMetadata, connections: Mapping[str, Source], streams: Sequence[Stream]) -> None:
+        self.find = _finder(read)
+        """What finds a table of this name, with the digest of what decides which rows it takes."""
+        self._connections = connections
+        self._streams = streams
+        self._states: Mapping[str, SourceState] | None = None
+
+    def table(self, name: str) -> TableMetadata | None:
+        """The table of this name, if it is there."""
+        found = self.find(TableName(*name.split(".")))
+        return found.metadata if found is not None else None
+
+    def found(self, stream: str) -> SourceState | None:
+        """What its connection says of a stream; None where a topic of it is not to be had."""
+        if self._states is None:
+            read, _ = read_topics(self._connections, self._streams)
+            self._states = {name: each.source for name, each in read.items() if not each.problems}
+        return self._states.get(stream)
 
 
 def _finder(read: ReadMetadata) -> _FindTable:
@@ -182,13 +184,7 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
         return None
     check_warehouse(manifest.target.catalog)
     streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
-
-    @cache
-    def topics() -> Mapping[str, Source]:
-        read, _ = read_topics(manifest.target.connections, list(streams.values()))
-        return {name: each.source for name, each in read.items() if not each.problems}
-
-    found = _Found(_finder(open_metadata(manifest.target.catalog)), topics)
+    found = _Found(open_metadata(manifest.target.catalog), manifest.target.connections, list(streams.values()))
     looked = []
     for name, each in bound.items():
         started = time.monotonic()
@@ -203,21 +199,7 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
 
 def _is_comparable(bound: BoundSelect) -> bool:
     """Whether Spark need not be asked what a model would read."""
-    return all(map(_is_at_hand, bound.bindings))
-
-
-def _is_at_hand(binding: StreamBinding) -> bool:
-    match binding.source:
-        case TableSource():
-            return True
-        case Recorded(path=path) | Files(path=path):
-            return local_folder(path) is not None
-        case Kafka():
-            return find_spec("confluent_kafka") is not None and not librdkafka_options(binding.source).unknown
-        case Rate():
-            return False
-        case _:
-            assert_never(binding.source)
+    return all(binding.source.can_be_seen() for binding in bound.bindings)
 
 
 def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Found) -> bool:
@@ -227,13 +209,13 @@ def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Found) ->
     files, lease, rebuild = (open_stored(target.catalog, folder + suffix) for suffix in suffixes)
     if files is None or lease is None or rebuild is None:
         return False
-    known = _analysis(manifest, bound, found.table)
+    known = _analysis(manifest, bound, found.find)
     return (
         is_released(lease)
         and not rebuild.names()
         and known is not None
         and read_analyzed(files) == known
-        and not _is_due(model, found.table)
+        and not _is_due(model, found.find)
         and _has_read_all(bound, folder, target.catalog, found)
     )
 
@@ -291,10 +273,12 @@ class _Query:
     state: ProgressState
 
 
-def _read_query(identity: QueryIdentity, catalog: Catalog, found: _Found, sources: Sequence[Source]) -> _Query | None:
+def _read_query(
+    identity: QueryIdentity, catalog: Catalog, found: _Found, sources: Sequence[SourceState]
+) -> _Query | None:
     """A query as its checkpoint and its table have it; None where one of them is not there. That of dead letters may
     be without a table."""
-    files, table = open_stored(catalog, identity.folder), found.table(identity.table)
+    files, table = open_stored(catalog, identity.folder), found.find(identity.table)
     checkpoint = read_checkpoint(files) if files is not None else None
     if files is None or checkpoint is None or checkpoint.origin is None:
         return None
@@ -339,94 +323,21 @@ def _are_read(query: _Query, positions: Sequence[Position], bindings: Sequence[S
     """
     if not query.identity.shape:
         return all(
-            _is_read(binding, number, position, query.files, found)
+            binding.source.is_read(binding.stream, number, position, query.files, found)
             for number, (binding, position) in enumerate(zip(bindings, positions, strict=True))
         )
     read = [
-        [_is_read(binding, number, position, query.files, found) for binding in bindings]
+        [binding.source.is_read(binding.stream, number, position, query.files, found) for binding in bindings]
         for number, position in enumerate(positions)
     ]
     orders = permutations(range(len(bindings)))
     return any(all(read[number][place] for number, place in enumerate(order)) for order in orders)
 
 
-def _sources(bound: BoundSelect, found: _Found) -> Sequence[Source]:
+def _sources(bound: BoundSelect, found: _Found) -> Sequence[SourceState]:
     """The streams as they are now, without those whose topics are not to be had."""
-    return [source for binding in bound.bindings if (source := _source(binding, found)) is not None]
-
-
-def _source(binding: StreamBinding, found: _Found) -> Source | None:
-    name = binding.stream.name
-    match binding.source:
-        case TableSource(table=table):
-            read = found.table(table)
-            rebuilt, is_cut = find_rebuilt(read.metadata.ledger()) if read is not None else ((), False)
-            return Source(name, "table", rebuilt=rebuilt, is_cut=is_cut)
-        case Recorded(path=path):
-            return Source(name, "recorded", left_out=_explain_hidden(binding, path))
-        case Files(path=path):
-            return Source(name, "files", left_out=_explain_hidden(binding, path))
-        case Kafka():
-            return found.topics().get(name)
-        case Rate():
-            return Source(name, "rate")
-        case _:
-            assert_never(binding.source)
-
-
-def _explain_hidden(binding: StreamBinding, base: str) -> str:
-    place = local_folder(files_below(base, binding.stream.origin.files))
-    return explain_hidden(local_hidden(str(place))) if place is not None else ""
-
-
-def _is_read(binding: StreamBinding, number: int, position: Position, files: StoredFiles, found: _Found) -> bool:
-    """Whether a stream, the query's source `number`, has nothing behind its position."""
-    match binding.source:
-        case TableSource(table=table):
-            read = found.table(table)
-            return read is not None and _is_table_read(read.metadata, position)
-        case Recorded(path=path) | Files(path=path):
-            place = local_folder(files_below(path, binding.stream.origin.files))
-            return place is not None and _are_files_read(str(place), number, position, files)
-        case Kafka():
-            source = found.topics().get(binding.stream.name)
-            return source is not None and position == source.end
-        case Rate():
-            return False
-        case _:
-            assert_never(binding.source)
-
-
-def _is_table_read(metadata: TableMetadata, position: Position) -> bool:
-    """Whether nothing but rewrites of files has come to a table since: Iceberg's stream passes over those."""
-    if not isinstance(position, dict) or position.get("scan_all_files") is not False:
-        return False
-    for snapshot in metadata.history:
-        if snapshot.id == position.get("snapshot_id"):
-            return bool(position.get("position") == snapshot.count("added-data-files"))
-        if snapshot.summary.get("operation") != "replace":
-            return False
-    return False
-
-
-def _are_files_read(glob: str, number: int, position: Position, files: StoredFiles) -> bool:
-    """Whether a source's lists have all files that are there, as they were then.
-
-    One of those that were read last must be there: where none is, they may have moved.
-    """
-    last = position.get("logOffset") if isinstance(position, dict) else None
-    lists = [name.removesuffix(".compact") for name in files.names(f"sources/{number}")]
-    if not isinstance(last, int) or max((int(name) for name in lists if name.isdecimal()), default=None) != last:
-        return False  # a list that no batch was planned for is read first
-    seen = {_path(file.path): file.modified_ms for file in read_seen(files, number, 0, last)}
-    there = {str(found): found.stat().st_mtime_ns // 1_000_000 for found in possible_files(glob)}
-    return seen.items() >= there.items() and any(
-        _path(file.path) in there for file in newest_seen(files, number)[-LOOKED_AT:]
-    )
-
-
-def _path(uri: str) -> str:
-    return unquote(urlsplit(uri).path)
+    states = (binding.source.state_now(binding.stream, found) for binding in bound.bindings)
+    return [state for state in states if state is not None]
 
 
 def _is_due(model: Model, find: _FindTable) -> bool:

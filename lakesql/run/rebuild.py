@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakesql.catalog.tables import load_table_state
 from lakesql.clock import now_ms
@@ -35,22 +35,19 @@ from lakesql.engine.ledger.snapshots import (
     table_exists,
 )
 from lakesql.engine.ledger.swap import drop_table, fit, lost_partitions, swap
-from lakesql.engine.progress.checkpoint import (
-    CheckpointFiles,
-    create_checkpoint,
-    list_files,
-)
+from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
-from lakesql.engine.progress.paths import is_unmeant
 from lakesql.engine.progress.writer import name_files
-from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.spark_sources import spark_source
 from lakesql.engine.spark.failure import explain, explained
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import FilesSetAside, Place, RunError, TransientError
 from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied
 from lakesql.ledger.entry import Entry, ledger_tag, summary_of
+from lakesql.location import local_folder
 from lakesql.model.config import AvailableNow
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
@@ -63,14 +60,11 @@ from lakesql.names import (
     REBUILD_PROPERTY,
     REBUILD_SUFFIX,
 )
-from lakesql.observe.text import count
 from lakesql.plan.steps import check_mergeable
 from lakesql.plan.table_state import TableState
-from lakesql.progress.position import Source
 from lakesql.progress.state import StartFrom
-from lakesql.progress.stored import SeenFile, read_checkpoint, read_seen
-from lakesql.project.catalog import local_folder
-from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
+from lakesql.progress.stored import read_checkpoint
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.job import Job
@@ -84,12 +78,10 @@ from lakesql.run.rebuilt import (
     set_property,
 )
 from lakesql.run.spark import open_spark, session_settings
-from lakesql.source.pattern import files_below, listing_of
+from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.stream.stream import Stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakesql.graph.manifest import Manifest
 
 RebuildFrom = Literal["start", "earliest"] | int
@@ -221,14 +213,14 @@ def check_rebuild(
 ) -> str:
     """How much is to be read, in words. Raises `RunError`: `rebuild-impossible`, `data-lost`, `no-space`."""
     name = live.select.model.name
-    latest = [b.stream for b in bound.bindings if isinstance(b.source, Kafka) and b.stream.start == "latest"]
+    latest = [b.stream for b in bound.bindings if b.source.looks_up_start and b.stream.start == "latest"]
     if latest:
         raise RunError.of(
             "rebuild-impossible",
             f"Stream '{latest[0].name}' starts at `latest`: model '{name}' would begin with nothing.",
             fix=f"Say where: lakesql rebuild {name} --from earliest, or --from 2026-01-31T12:00:00Z",
         )
-    unplaced = [b.stream for b in bound.bindings if isinstance(b.source, TableSource | Rate)]
+    unplaced = [b.stream for b in bound.bindings if not b.source.has_times]
     if unplaced and isinstance(start_at, int):
         raise RunError.of(
             "rebuild-impossible",
@@ -240,7 +232,8 @@ def check_rebuild(
     gone: list[str] = []
     said: list[str] = []
     for binding, source in zip(bound.bindings, sources, strict=True):
-        missing, there = _holdings(context.session, binding, source, files)
+        seen = partial(_seen, files, binding.stream.name)
+        missing, there = spark_source(binding.source).holdings(context.session, binding, source, seen)
         said.append(f"{there} of stream '{source.name}'")
         if not isinstance(binding.stream.start, datetime):
             gone += missing
@@ -259,33 +252,6 @@ def check_rebuild(
 
 SHOWN = 5
 """How many missing things are named."""
-
-
-def _holdings(
-    session: SparkSession, binding: StreamBinding, source: Source, files: CheckpointFiles
-) -> tuple[list[str], str]:
-    """What of the stream is gone, and how much is there."""
-    match binding.source:
-        case Kafka():
-            begins = [(t, p, at) for t, ends in sorted(source.beginnings.items()) for p, at in sorted(ends.items())]
-            ends = sum(end for partitions in source.ends.values() for end in partitions.values())
-            gone = [f"{topic}-{partition}: 0 to {at - 1}" for topic, partition, at in begins if at > 0]
-            return gone, count(ends - sum(at for *_, at in begins), "record")
-        case TableSource(table=table):
-            history = list(read_history(load_table(session, table)))
-            whole = not history or history[-1].parent is None or any(LEDGER_REBUILD in s.summary for s in history)
-            gone = [] if whole else [f"{table}: snapshots before {history[-1].id} have expired"]
-            return gone, count(history[0].total if history else 0, "row")
-        case Recorded(path=path) | Files(path=path):
-            glob = files_below(path, binding.stream.origin.files)
-            there = {file.path for file in list_files(session, glob)}
-            missing = [file for file in _seen(files, binding.stream.name) if file.path not in there]
-            gone = sorted(file.name for file in missing if not is_unmeant(file.path, [listing_of(glob)]))
-            return gone, count(len(there), "file")
-        case Rate():
-            return [], "rows"
-        case _:
-            assert_never(binding.source)
 
 
 def _seen(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
@@ -322,7 +288,7 @@ def _check_space(context: RunContext, live: BoundSelect) -> None:
 def _contract(binding: StreamBinding) -> tuple[Stream, str]:
     """What a project says of how a stream's records become rows. Columns that it does not declare are found."""
     stream = binding.stream
-    is_declared = not (stream.is_open or isinstance(binding.source, TableSource))
+    is_declared = not stream.is_open and binding.table is None
     said = replace(
         stream,
         description="",

@@ -20,7 +20,7 @@ from lakesql.errors import ProfileError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
 from lakesql.observe.download import download_bars
 from lakesql.project.files import write_atomically
-from lakesql.project.profiles import Kafka
+from lakesql.source.kafka import Kafka
 from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import SparkType
@@ -55,7 +55,7 @@ def record_stream(
     """
     stream, connection = _find_stream(manifest, name)
     home = user_cache(os.environ)
-    masking = Masking(_masked_types(stream, masks), _read_secret(home), stream.envelope != "none") if masks else None
+    masking = Masking(_masked_types(stream, masks), _read_secret(home), stream.is_feed) if masks else None
     java = find_java(os.environ)
     with download_bars() as show:
         jars = ensure_jars(frozenset({"kafka"}), home, say, show=show)
@@ -70,7 +70,7 @@ def record_stream(
     lines: dict[str, list[str]] = {topic: [] for topic in topics}
     counts: Counter[str] = Counter()
     for record in mask_records(found, masking) if masking else found:
-        lines[record.topic].append(render_record(record, stream.format == "json") + "\n")
+        lines[record.topic].append(render_record(record, stream.record_format.is_document) + "\n")
         counts[record.topic] += 1
     file = time.strftime("recorded-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
     written = tuple(_write(folders[topic], file, each) for topic, each in lines.items() if each)
@@ -86,7 +86,8 @@ def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Kafka]:
         raise UsageError.of("unknown-stream", f"There is no stream '{name}'.", fix=fix)
     stream = manifest.streams[name]
     connection = manifest.target.connections.get(stream.connection)
-    if not isinstance(connection, Kafka):
+    cluster = connection.cluster if connection is not None else None
+    if cluster is None:
         raise UsageError.of(
             "not-a-topic",
             f"On target '{manifest.target.name}' the stream '{name}' is not read from Kafka.",
@@ -94,11 +95,11 @@ def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Kafka]:
             f"{f'{stream.connection!r} ' if stream.connection else ''}is of type kafka: --target prod.",
             place=stream.place,
         )
-    return stream, connection
+    return stream, cluster
 
 
 def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[tuple[str, ...], SparkType]:
-    if stream.format != "json":
+    if not stream.record_format.is_document:
         raise UsageError.of("usage", f"Only columns of JSON can be masked; '{stream.name}' has {stream.format}.")
     types = {}
     for mask in masks:

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from lakesql.errors import ProjectError, UsageError
 from lakesql.graph.manifest import Manifest, parse_declarations
-from lakesql.project.catalog import local_folder
 from lakesql.project.files import SourceFile, write_atomically
-from lakesql.project.profiles import Recorded
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.columns import first_recorded
 from lakesql.stream.recording import Digits, RawRecord
@@ -133,12 +131,12 @@ def _run(manifest: Manifest, draft: _Draft) -> Outcome:
 
 
 def _first_records(manifest: Manifest, stream: Stream, number: int) -> list[RawRecord]:
-    match manifest.target.connections.get(stream.connection):
-        case Recorded(path=path) if (folder := local_folder(path)) is not None:
-            return first_recorded(stream, Path(folder), number)
-        case _:
-            fix = "Choose a target whose connection is of type recorded: -t. `lakesql record` fills its folder."
-            raise _refusal(f"Stream '{stream.name}' is not recorded on target '{manifest.target.name}'.", fix)
+    connection = manifest.target.connections.get(stream.connection)
+    folder = connection.recording if connection is not None else None
+    if folder is None:
+        fix = "Choose a target whose connection is of type recorded: -t. `lakesql record` fills its folder."
+        raise _refusal(f"Stream '{stream.name}' is not recorded on target '{manifest.target.name}'.", fix)
+    return first_recorded(stream, folder, number)
 
 
 def _items(stream: Stream, records: Iterable[RawRecord], left_out: list[str]) -> Iterator[str]:
@@ -158,7 +156,7 @@ def _item(stream: Stream, value: bytes | None) -> str:
         text = value.decode()
     except UnicodeDecodeError:
         raise NeedsSparkError("a record that is no text in UTF-8") from None
-    if stream.format != "json":
+    if not stream.record_format.is_document:
         return json.dumps(text, ensure_ascii=False)
     read = read_raw(text, stream.columns)
     try:

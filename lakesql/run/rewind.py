@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.build_select import build_select
-from lakesql.engine.progress.checkpoint import CheckpointFiles, SeededSource, create_checkpoint, move_aside
+from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint, move_aside
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.moved import settle_files
@@ -31,6 +31,7 @@ from lakesql.run.identities import query_identities
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuilt import find_swapped, finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.source.seen_files import SeededSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

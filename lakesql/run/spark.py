@@ -21,7 +21,7 @@ from lakesql.engine.spark.session import (
 from lakesql.graph.manifest import Manifest
 from lakesql.observe.download import download_bars
 from lakesql.project.catalog import check_block, jar_needs
-from lakesql.project.profiles import Kafka, Target
+from lakesql.project.profiles import Target
 from lakesql.stream.stream import Stream
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:
     """Which groups of jars it takes to read the streams on the target, and to write there."""
     needs = set(jar_needs(target))
     for stream in streams:
-        if isinstance(target.connections.get(stream.connection), Kafka):
-            needs.add("kafka")
-        if stream.format == "avro":
-            needs.add("avro")
+        if (connection := target.connections.get(stream.connection)) is not None:
+            needs |= connection.jars
+        needs |= stream.record_format.jars
     return frozenset(needs)

@@ -33,7 +33,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import write_batch
 from lakesql.engine.ledger.snapshots import load_table, table_exists
 from lakesql.engine.progress.replay import ReplayProgress, open_replay
-from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import new_session
@@ -44,11 +44,12 @@ from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.names import DELETE, DELETED_AT
-from lakesql.project.profiles import Catalog, Recorded, Spark
+from lakesql.project.profiles import Catalog, Spark
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.source.kinds import recorded_topics
 from lakesql.stream.recording import RawRecord, render_record
 from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
 from lakesql.unit.expected import compare
@@ -111,7 +112,9 @@ _OF_THE_TARGET = ("spark.sql.catalog.", "spark.sql.catalogImplementation", "spar
 def on_recordings(manifest: Manifest, folder: Path) -> Manifest:
     """The project whose streams and checkpoints are in this folder."""
     streams = {name: topic_stream(stream, f"unit_{name}") for name, stream in manifest.streams.items()}
-    connections = {stream.connection: Recorded(str(folder / "recorded" / name)) for name, stream in streams.items()}
+    connections = {
+        stream.connection: recorded_topics(str(folder / "recorded" / name)) for name, stream in streams.items()
+    }
     target = replace(manifest.target, connections=connections, checkpoints=str(folder / "checkpoints"))
     return replace(manifest, target=target, streams=streams)
 
@@ -300,8 +303,8 @@ class _Run:
                 batches, first = given.get(name, ()), self.arrived.get(name, 0)
                 if number >= len(batches):
                     continue
-                if isinstance(binding.source, TableSource):
-                    types = stored_types(self.session, binding.source.table)
+                if (table := binding.table) is not None:
+                    types = stored_types(self.session, table)
                     rows = read_rows(batches[number], types, f"stream '{name}'", manifest.directory, self.read_plain)
                     batch[name] = [Arrival(None, json_text(it.values), 0, 0, (), batches[number]) for it in rows]
                 else:
@@ -332,8 +335,8 @@ class _Run:
 
     def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
         """The records of one stream, as a run reads them."""
-        if isinstance(binding.source, TableSource):
-            return given_rows(self.session, binding.source.table, [it.value or "{}" for it in arrivals])
+        if (table := binding.table) is not None:
+            return given_rows(self.session, table, [it.value or "{}" for it in arrivals])
         records = [(it.key, it.value, it.offset, it.timestamp_ms, dict(it.headers)) for it in arrivals]
         return given_records(self.session, _topic(binding), records)
 
@@ -341,8 +344,8 @@ class _Run:
         """Write a batch of a SELECT that keeps state: it is Spark's streaming query over what has arrived by then."""
         for binding in self.bound.bindings:
             arrivals = batch.get(binding.stream.name, ())
-            if isinstance(binding.source, TableSource):
-                insert_rows(self.session, binding.source.table, [it.value or "{}" for it in arrivals])
+            if (table := binding.table) is not None:
+                insert_rows(self.session, table, [it.value or "{}" for it in arrivals])
             elif arrivals:
                 _record(self.folder / "recorded" / binding.stream.name / _topic(binding), number, arrivals)
         folder = str(self.folder / "checkpoints" / self.test.model)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.source.pattern import escape_glob
 
 Brings = Literal["records", "files", "rows"]
 """What is found at an origin: single records, as a broker keeps them; files of them; or rows that need no parsing."""
@@ -53,9 +52,9 @@ class Origin(Protocol):
         return ("",)
 
     @property
-    def files(self) -> str:
-        """The pattern of its files, below the connection's path."""
-        raise AssertionError(f"{self} has no files")
+    def files(self) -> str | None:
+        """The pattern of its files, below the connection's path; None where it names none."""
+        return None
 
     def problems(self, place: Place) -> Iterator[Problem]:
         """What is wrong with what the option says, which stands at `place`."""
@@ -115,8 +114,10 @@ class Topics(Origin):
         return self.names
 
     @property
-    def files(self) -> str:
+    def files(self) -> str | None:
         """The files in these folders."""
+        from lakesql.source.pattern import escape_glob  # only here: whoever reads a stream's entry lists no files
+
         return f"{{{','.join(escape_glob(name) for name in self.names)}}}/*.jsonl"
 
     def problems(self, place: Place) -> Iterator[Problem]:
@@ -168,7 +169,7 @@ class TopicPattern(Origin):
         return True
 
     @property
-    def files(self) -> str:
+    def files(self) -> str | None:
         """All files of a recording: which of them are meant, the name of their folder says."""
         return "*/*.jsonl"
 
@@ -213,7 +214,7 @@ class FilePath(Origin):
         return (self.path,)
 
     @property
-    def files(self) -> str:
+    def files(self) -> str | None:
         """The path."""
         return self.path
 
@@ -247,6 +248,9 @@ class Generated(Origin):
         """Those of Spark's generator of rows."""
         return {"timestamp": "timestamp", "value": "bigint"}
 
+
+UNSAID: Origin = Generated()
+"""The origin of a stream that does not say any."""
 
 ORIGINS: tuple[type[Origin], ...] = (Topics, TopicPattern, FilePath, Generated)
 """All of them: what a cache may hold."""

@@ -7,6 +7,7 @@ Spark takes every path that it is given for a pattern. So a name that is to stan
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 ANY_DEPTH = "**"
@@ -164,3 +165,12 @@ def _meant_regex(parts: list[str]) -> str:
 def is_read(name: str) -> bool:
     """Whether Spark reads a file or a folder of this name (`HadoopFSUtils.shouldFilterOutPathName`)."""
     return not (name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_"))
+
+
+def is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:
+    """Whether a file was listed for one of the paths, and is meant by none: it is in the lists, but was not read."""
+    from urllib.parse import unquote  # only here: a command that reads no list of files need not load it
+
+    path = unquote(without_scheme(uri))
+    is_listed = any(path.startswith(f"{named_folder(without_scheme(each.path))}/") for each in listings)
+    return is_listed and not any(each.means(path) for each in listings)

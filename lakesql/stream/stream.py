@@ -7,17 +7,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lakesql.decode import Node, decode, node_of, option, read_entries, read_filled, read_positive
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
-from lakesql.source.origin import ORIGIN_OPTIONS, Generated, Origin
+from lakesql.records.formats.csv import Csv
+from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, Origin
+from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
 from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
 from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
+
+if TYPE_CHECKING:
+    from lakesql.records.envelope import RecordEnvelope
+    from lakesql.records.format import RecordFormat
+
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
 Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
@@ -77,34 +84,6 @@ class Watermark:
     def max_ahead_ms(self) -> int:
         """`max_ahead` in milliseconds."""
         return parse_duration(node_of(self.max_ahead, Place(""))).length_ms
-
-
-@dataclass(frozen=True, slots=True)
-class Csv:
-    """How the records of a CSV stream are read."""
-
-    header: bool = option(
-        "Whether each file starts with a line of names, which is not a record. Its columns are those of these names "
-        "then, in the header's order; without it, those of the contract, in the contract's order.",
-        default=False,
-    )
-    delimiter: str = option("The separator of two values.", default=",")
-    quote: str = option("The quote around a value that contains the delimiter.", default='"')
-    escape: str = option(
-        "What escapes a quote inside a quoted value: a second quote, whichever it is, or another character.",
-        default='"',
-    )
-    null_value: str = option("A text that means NULL; an empty value does too.", default="")
-    timestamp_format: str = option("Spark's pattern of timestamps; ISO 8601 if left out.", default="")
-
-    def __post_init__(self) -> None:
-        """Left out, what escapes a quote is the quote itself: a double one escapes no other."""
-        if self.escape == '"':
-            object.__setattr__(self, "escape", self.quote)
-
-
-Start = Literal["earliest", "latest"] | datetime
-"""Where a new checkpoint starts. A time without a zone is in UTC."""
 
 
 def _read_columns(node: Node) -> tuple[Column, ...]:
@@ -316,6 +295,25 @@ class Stream:
     add_fields_prefix: str | None = None
 
     @property
+    def is_feed(self) -> bool:
+        """Whether its records are changes of rows."""
+        return self.record_envelope.is_feed
+
+    @property
+    def record_format(self) -> RecordFormat:
+        """How its records are written."""
+        from lakesql.records.kinds_of_records import FORMATS  # only here: streams from a cache are asked of none
+
+        return FORMATS[self.format]
+
+    @property
+    def record_envelope(self) -> RecordEnvelope:
+        """What stands around its rows."""
+        from lakesql.records.kinds_of_records import ENVELOPES
+
+        return ENVELOPES[self.envelope]
+
+    @property
     def reads_several(self) -> bool:
         """Whether it reads several topics, or may."""
         return self.origin.may_be_several
@@ -379,7 +377,9 @@ def _is_multiline(options: _StreamOptions, origin: Origin) -> bool:
     """Whether a record may have several lines: those of a topic are what they are."""
     if options.multiline is not None:
         return options.multiline
-    return options.format == "csv" and origin.brings == "files"
+    from lakesql.records.kinds_of_records import FORMATS
+
+    return FORMATS[options.format].is_multiline and origin.brings == "files"
 
 
 def _read_origin(options: _StreamOptions, node: Node) -> Origin:
@@ -389,7 +389,7 @@ def _read_origin(options: _StreamOptions, node: Node) -> Origin:
         raise ProjectError.of("stream-origin", what, place=node.key_place(given[1]))
     for key in given:
         return ORIGIN_OPTIONS[key](getattr(options, key), node.entries()[key].place)
-    return Generated()
+    return UNSAID
 
 
 def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tuple[Column, ...]:
@@ -397,18 +397,16 @@ def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tup
         return options.columns
     if origin.columns:
         return tuple(Column(name, kind) for name, kind in origin.columns.items())
-    match options.format:
-        case "string":
-            return (Column("value", "string"),)
-        case "bytes":
-            return (Column("value", "binary"),)
-        case "json" if origin.brings == "records" and options.envelope == "debezium":
-            return ()
-        case _:
-            what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
-            why = "The records of a feed say their columns where its envelope is `debezium`, and in no other."
-            why = why if options.envelope != "none" else ""
-            raise ProjectError.of("missing-option", what, why=why, place=node.place)
+    from lakesql.records.kinds_of_records import ENVELOPES, FORMATS
+
+    kind, envelope = FORMATS[options.format], ENVELOPES[options.envelope]
+    if kind.column_type:
+        return (Column("value", kind.column_type),)
+    if kind.is_document and origin.brings == "records" and envelope.says_columns:
+        return ()
+    what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
+    why = "The records of a feed say their columns where its envelope is `debezium`, and in no other."
+    raise ProjectError.of("missing-option", what, why=why if envelope.is_feed else "", place=node.place)
 
 
 def _check_origin(stream: Stream, node: Node) -> Iterator[Problem]:
@@ -479,7 +477,7 @@ def with_columns(
 
 
 def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
-    columns = node.get("columns") or node
+    columns, kind = node.get("columns") or node, stream.record_format
     seen: set[str] = set()
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)
@@ -487,12 +485,12 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
             what = f"'{column.name}' stands twice. Capitals make no difference."
             yield Problem("duplicate-column", what, "", "Keep one of the two.", place)
         seen.add(column.name.lower())
-        if stream.format == "csv" and column.type.startswith(("array<", "map<", "struct<", "variant")):
+        if not kind.holds(column.type):
             what = f"'{column.name}' is {column.type}, which a CSV value cannot be."
             fix = "Declare it as string, and take it apart in the SELECT: split(…), from_json(…)."
             yield Problem("wrong-type", what, "", fix, place)
     yield from _check_fields(stream, columns)
-    one = {"string": "string", "bytes": "binary"}.get(stream.format)
+    one = kind.column_type
     if one and [column.type.lower() for column in stream.columns] != [one]:
         what = f"Format '{stream.format}' offers one column of type {one}."
         yield Problem("wrong-value", what, place=columns.place)
@@ -500,7 +498,7 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
 
 def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
     """Whether what is said of the fields that columns are read from can be, and names each field once."""
-    has_names = stream.format in ("json", "parquet", "avro") or (stream.format == "csv" and stream.csv.header)
+    has_names = stream.record_format.names_fields(stream.csv)
     read: dict[str, str] = {}
     for column in stream.columns:
         other = read.setdefault(column.field.lower(), column.name)
@@ -523,17 +521,17 @@ def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
 
 def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether the format goes with the origin: values of topics are parsed, and Avro's by a schema."""
-    in_topics = stream.origin.brings == "records"
+    kind, in_topics = stream.record_format, stream.origin.brings == "records"
     place = (node.get("schema") or node.get("format") or node).place
     path = stream.schema
-    if in_topics and stream.format == "parquet":
-        what = f"Stream '{stream.name}' has format 'parquet', and a topic holds no files."
+    if in_topics and not kind.is_for_records:
+        what = f"Stream '{stream.name}' has format '{stream.format}', and a topic holds no files."
         yield Problem("format-needs-files", what, place=place)
-    elif in_topics and stream.format == "avro" and not path:
+    elif in_topics and kind.needs_schema and not path:
         what = f"Stream '{stream.name}' lacks 'schema': the .avsc file with the schema of the topic's values."
         why = "A value in Avro does not say how it is written; files in Avro do."
         yield Problem("missing-option", what, why, place=place)
-    elif path and not (in_topics and stream.format == "avro"):
+    elif path and not (in_topics and kind.needs_schema):
         what = f"Stream '{stream.name}' has a 'schema', which only topics of format 'avro' have."
         yield Problem("wrong-value", what, place=place)
     elif path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
@@ -543,23 +541,24 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
 def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether what is said of the records' text goes with their format and origin."""
     multiline, encoding = node.get("multiline"), node.get("encoding")
-    is_text, in_files = stream.format in ("json", "csv"), stream.origin.brings == "files"
-    if multiline and not (is_text and in_files):
+    kind, in_files = stream.record_format, stream.origin.brings == "files"
+    if multiline and not (kind.may_span_lines and in_files):
         what = f"Stream '{stream.name}' says 'multiline', which is asked of JSON and CSV in files."
         yield Problem("wrong-value", what, place=multiline.place)
-    if encoding and not (is_text and stream.envelope == "none"):
+    if encoding and not (kind.is_text and not stream.is_feed):
         what = f"Stream '{stream.name}' says 'encoding', which only JSON and CSV have that are no change feed."
         yield Problem("wrong-value", what, place=encoding.place)
-    if stream.decimals == "round" and stream.format not in ("json", "csv"):
+    if stream.decimals == "round" and not kind.is_text:
         what = f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
         yield Problem("wrong-value", what, place=node.entries()["decimals"].place)
     if stream.ignore_corrupt == "dead_letter" and not in_files:
         what = f"Stream '{stream.name}' says 'ignore_corrupt', which is asked of files."
         yield Problem("wrong-value", what, place=node.entries()["ignore_corrupt"].place)
-    if stream.nanoseconds == "dead_letter" and stream.format != "parquet":
+    if stream.nanoseconds == "dead_letter" and not kind.has_nanoseconds:
         what = f"Stream '{stream.name}' says 'nanoseconds', which is asked of Parquet."
         yield Problem("wrong-value", what, place=node.entries()["nanoseconds"].place)
-    if encoding and is_wide(stream.encoding) and not (stream.format == "csv" and in_files and stream.multiline):
+    reads_wide = kind.reads_wide_text and in_files and stream.multiline
+    if encoding and is_wide(stream.encoding) and not reads_wide:
         what = f"Stream '{stream.name}' is read in {stream.encoding}, which is done for CSV in files alone."
         yield Problem("wrong-value", what, "It is not read line by line.", place=encoding.place)
 
@@ -567,7 +566,8 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether the envelope goes with origin, format and table, and what columns say of its values with their types."""
     in_files = stream.origin.brings == "files"
-    if stream.envelope != "none" and (stream.origin.brings == "rows" or stream.format != "json"):
+    envelope, has_documents = stream.record_envelope, stream.record_format.is_document
+    if stream.is_feed and (stream.origin.brings == "rows" or not has_documents):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics and files of format 'json' have."
         fix = ""
         if in_files:
@@ -576,14 +576,14 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
                 "`upsert`: `columns: {Op: string, …}` and `delete_when=\"Op = 'D'\"`."
             )
         yield Problem("wrong-value", what, fix=fix, place=node.entries()["envelope"].place)
-    if stream.infinity != "dead_letter" and stream.envelope == "none":
+    if stream.infinity != "dead_letter" and not stream.is_feed:
         what = f"Stream '{stream.name}' says 'infinity', which is asked of change feeds."
         yield Problem("wrong-value", what, place=node.entries()["infinity"].place)
     yield from _check_source_table(stream, node)
-    if stream.add_fields_prefix is not None and stream.envelope != "debezium_flat":
+    if stream.add_fields_prefix is not None and not envelope.has_field_prefix:
         what = f"Stream '{stream.name}' has an 'add_fields_prefix', which only a feed of envelope 'debezium_flat' has."
         yield Problem("wrong-value", what, place=node.entries()["add_fields_prefix"].place)
-    columns, is_feed = node.get("columns") or node, stream.envelope != "none"
+    columns, is_feed = node.get("columns") or node, stream.is_feed
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)
         if column.unit and not _may_be_counted(stream, column):
@@ -596,19 +596,19 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
 
 def _check_source_table(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether `source_table` is said of a change feed, and names tables as their events do."""
-    if stream.envelope == "dms" and not stream.source_table:
+    envelope = stream.record_envelope
+    if envelope.needs_source_table and not stream.source_table:
         what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
         why = "DMS writes the changes of all tables to one topic, unless it is told otherwise."
         yield Problem("missing-option", what, why, place=node.place)
     if not stream.source_table:
         return
     place = node.entries()["source_table"].place
-    if stream.envelope == "none":
+    if not stream.is_feed:
         what = f"Stream '{stream.name}' has a 'source_table', which only change feeds have."
         yield Problem("wrong-value", what, place=place)
-    name = r"[^.]*\.[^.]+" if stream.envelope == "dms" else r"([^.]+\.)?[^.]*\.[^.]+"
     for table in stream.source_table:
-        if not re.fullmatch(name, table):
+        if not envelope.source_table.fullmatch(table):
             what = f"'{table}' in 'source_table' of stream '{stream.name}' is no table of a schema."
             fix = "Write it as `schema.table`; where the database has no schemas, as `database.table`."
             yield Problem("wrong-value", what, fix=fix, place=place)
@@ -617,18 +617,16 @@ def _check_source_table(stream: Stream, node: Node) -> Iterator[Problem]:
 def _may_be_counted(stream: Stream, column: Column) -> bool:
     """Whether values of the column may be numbers that count something."""
     if column.type == "string":
-        return stream.envelope != "none"
+        return stream.is_feed
     if stream.origin.brings == "rows":
         return False
-    is_text = stream.format == "json" or (stream.format == "csv" and not stream.csv.timestamp_format)
-    return is_text and column.type in ("timestamp", "timestamp_ntz")
+    is_time = column.type in ("timestamp", "timestamp_ntz")
+    return is_time and stream.record_format.may_count_times(stream.csv)
 
 
 def model_stream(name: str, columns: tuple[Column, ...], watermark: Watermark | None, place: Place) -> Stream:
     """The stream that another model's table is: the same value, so that its readers need no second way."""
-    return Stream(
-        name, "", "", Generated(), "parquet", "", "none", (), columns, watermark, "earliest", None, Csv(), place
-    )
+    return Stream(name, "", "", UNSAID, "parquet", "", "none", (), columns, watermark, "earliest", None, Csv(), place)
 
 
 RECORD_FIELDS: Mapping[str, str] = {
@@ -656,7 +654,7 @@ CHANGE_FIELDS: Mapping[str, str] = {
 
 def change_fields(stream: Stream) -> Mapping[str, str]:
     """The fields of a stream's `_change`, with their types; none where nothing wraps its rows."""
-    if stream.envelope == "none":
+    if not stream.is_feed:
         return {}
     before = ",".join(f"{field_name(column.name)}:{column.type}" for column in stream.columns)
     return {**CHANGE_FIELDS, "before": f"struct<{before}>"}

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NewType, assert_never
+from typing import NewType
 
 from lakesql.decode import Node, decode, option
 from lakesql.errors import ProjectError
 from lakesql.names import RECORD
-from lakesql.stream.stream import Column, Csv, Format, Stream
+from lakesql.records.formats.csv import Csv
+from lakesql.stream.stream import Column, Stream
 from lakesql.unit.change_given import Change, read_change
 from lakesql.unit.fixture_values import Value, exact, json_text, read_time
 from lakesql.unit.fixtures import Other, read_each, read_items, read_row
@@ -63,7 +64,7 @@ def topic_stream(stream: Stream, connection: str) -> Stream:
         stream,
         connection=connection,
         origin=stream.origin.recorded(stream.name),
-        format="json" if stream.format in ("parquet", "avro") else stream.format,
+        format="json" if stream.record_format.has_typed_rows else stream.format,
         schema="",
         start="earliest",
         max_per_batch=None,
@@ -85,7 +86,7 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
     match item.value:
         case None:
             return arrival
-        case str() as raw if stream.format in _RAW:
+        case str() as raw if not stream.record_format.has_typed_rows:
             return replace(arrival, value=raw)
         case Mapping():
             pass
@@ -105,20 +106,16 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
                 raise ProjectError.of("bad-fixture", what, place=item.place)
             return replace(arrival, value=_raw_text(options.value))
     types, what = {column.name: column.type for column in stream.columns}, f"stream '{stream.name}'"
-    if stream.envelope == "debezium":
+    if stream.record_envelope.has_sides:
         lowered = {name.lower() for name in stream.key}
         names = tuple(column.name for column in stream.columns if column.name.lower() in lowered)
         change = read_change(item, number + 1, tuple(types), lambda row: read_row(row, types, what, other), names)
         key = {column.field: change.row[column.name] for column in stream.columns if column.name in names}
         has_key = change.op != "t" and arrival.key is None
         return replace(arrival, key=json_text(key) if has_key else arrival.key, value=_event_text(change, stream, item))
-    if stream.envelope != "none":
+    if stream.is_feed:
         return replace(arrival, value=json_text(exact(item)))
     return replace(arrival, value=_value_text(read_row(item, types, what, other), stream, item))
-
-
-_RAW = frozenset({"json", "csv", "string", "bytes"})
-"""The formats of which a text can be the value of a record."""
 
 
 def _ms(time: datetime) -> int:
@@ -183,20 +180,16 @@ def _event_value(value: Value, column: Column, item: Node) -> Value:
 
 def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:
     """The value of a record with these columns."""
-    kind: Format = stream.format
-    match kind:
-        case "json" | "avro" | "parquet":
-            return json_text({column.field: row[column.name] for column in stream.columns if column.name in row})
-        case "csv":
-            return stream.csv.delimiter.join(_csv_text(row.get(it.name), stream.csv, item) for it in stream.columns)
-        case "string" | "bytes":
-            value = next(iter(row.values()), None)
-            if isinstance(value, str):
-                return value
-            what = f"A record of format {kind} is its value: a text."
-            raise ProjectError.of("bad-fixture", what, fix="Write the text alone.", place=item.place)
-        case _:
-            assert_never(kind)
+    kind = stream.record_format
+    if kind.column_type:
+        value = next(iter(row.values()), None)
+        if isinstance(value, str):
+            return value
+        what = f"A record of format {kind.name} is its value: a text."
+        raise ProjectError.of("bad-fixture", what, fix="Write the text alone.", place=item.place)
+    if kind.is_separated:
+        return stream.csv.delimiter.join(_csv_text(row.get(it.name), stream.csv, item) for it in stream.columns)
+    return json_text({column.field: row[column.name] for column in stream.columns if column.name in row})
 
 
 def _csv_text(value: Value, csv: Csv, item: Node) -> str:

@@ -66,7 +66,7 @@ def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Pat
                 raise NeedsSparkError("a record without a value, which deletes its key")
             case None:
                 return Bad(NO_VALUE)
-            case str() as raw if stream.format == "json":
+            case str() as raw if stream.record_format.is_document:
                 return read_raw(raw, stream.columns)
             case str():
                 raise NeedsSparkError(f"a raw record of format {stream.format}")

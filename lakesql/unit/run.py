@@ -141,7 +141,7 @@ class _Run:
 
     def stream_table(self, name: str) -> Table:
         stream = self.select.streams[name]
-        if stream.envelope != "none":
+        if stream.is_feed:
             raise NeedsSparkError(f"the envelope {stream.envelope} of stream '{name}'")
         positioned = {POSITION: "bigint"} if self.select.writing.is_positioned else {}
         return Table(f"lakesql_stream_{name}", {**self.stream_columns(name), **positioned})

@@ -10,7 +10,7 @@ from docs.readme import README
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.compiled import compiled_files
-from lakesql.project.profiles import Kafka
+from lakesql.source.kafka import Kafka
 from lakesql.source.origin import Topics
 
 PAGE = (README.parent / "docs" / "cdc.md").read_text("utf-8")

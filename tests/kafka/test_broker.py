@@ -17,7 +17,7 @@ from lakesql.engine.sources.broker import open_broker, open_java
 from lakesql.engine.spark.jars import ensure_jars, user_cache
 from lakesql.engine.spark.java import find_java
 from lakesql.errors import LakesqlError, Place
-from lakesql.project.profiles import Kafka
+from lakesql.source.kafka import Kafka
 from lakesql.source.origin import TopicPattern, Topics
 from lakesql.stream.stream import read_stream
 from tests.servers.broker import STORE_PASSWORD, Broker, jaas

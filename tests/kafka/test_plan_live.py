@@ -15,7 +15,6 @@ from pyiceberg.types import LongType, NestedField
 
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.decode import node_of
-from lakesql.engine.sources.offsets import read_offsets
 from lakesql.errors import LakesqlError, Place
 from lakesql.names import (
     LEDGER_BATCH,
@@ -27,7 +26,8 @@ from lakesql.names import (
     LEDGER_STATE,
     LEDGER_TOPICS,
 )
-from lakesql.project.profiles import Kafka
+from lakesql.source.kafka import Kafka
+from lakesql.source.kafka_client import read_offsets
 from lakesql.source.origin import TopicPattern
 from lakesql.stream.stream import Stream, read_stream
 from tests.servers.broker import Broker, jaas

@@ -22,9 +22,10 @@ from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.events import Event, Noted
-from lakesql.project.profiles import Files
+from lakesql.records.formats.csv import Csv
+from lakesql.source.files import Files
 from lakesql.source.origin import FilePath
-from lakesql.stream.stream import Column, Csv, Stream
+from lakesql.stream.stream import Column, Stream
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakesql.engine.progress.checkpoint import list_files
+from lakesql.engine.sources.globs import list_files
 from lakesql.events import FilesLeftOut
 from tests.spark.project import Project
 

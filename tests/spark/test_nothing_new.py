@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lakesql.engine.progress.checkpoint import list_files
-from lakesql.engine.sources.globs import possible_files
+from lakesql.engine.sources.globs import list_files
 from lakesql.events import ModelFinished
+from lakesql.source.local_files import possible_files
 from tests.spark.project import Project
 
 

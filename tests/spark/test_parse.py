@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.parse import DIGITS_WITH_COMMA, Contract, ContractColumn, parse_records, with_detail
-from lakesql.stream.stream import Csv
+from lakesql.records.formats.csv import Csv
 
 pytestmark = pytest.mark.spark
 

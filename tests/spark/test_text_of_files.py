@@ -13,9 +13,10 @@ from lakesql.engine.records.parse import parse_records
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
-from lakesql.project.profiles import Files
+from lakesql.records.formats.csv import Csv
+from lakesql.source.files import Files
 from lakesql.source.origin import FilePath
-from lakesql.stream.stream import Column, Csv, Stream
+from lakesql.stream.stream import Column, Stream
 
 pytestmark = pytest.mark.spark
 

@@ -15,9 +15,10 @@ from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.sources.parsed import parse_binding
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
-from lakesql.project.profiles import Files
+from lakesql.records.formats.csv import Csv
+from lakesql.source.files import Files
 from lakesql.source.origin import FilePath
-from lakesql.stream.stream import Column, Csv, Format, Stream, Unit
+from lakesql.stream.stream import Column, Format, Stream, Unit
 
 pytestmark = pytest.mark.spark
 

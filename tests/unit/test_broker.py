@@ -8,7 +8,8 @@ import socket
 import pytest
 
 from lakesql.decode import node_of
-from lakesql.engine.sources.broker import (
+from lakesql.errors import LakesqlError, Place, ProjectError, TransientError
+from lakesql.source.cluster import (
     FETCHES,
     LOGIN_PATIENCE,
     PATIENCE,
@@ -17,9 +18,8 @@ from lakesql.engine.sources.broker import (
     lag_of,
     reach_broker,
 )
-from lakesql.errors import LakesqlError, Place, ProjectError, TransientError
-from lakesql.project.kafka_options import LOGIN_MODULES, OWNED, SECURITY, read_client_options
-from lakesql.project.profiles import Kafka
+from lakesql.source.kafka import Kafka
+from lakesql.source.kafka_options import LOGIN_MODULES, OWNED, SECURITY, read_client_options
 
 PLACE = Place("profiles.yml", 4, 9)
 

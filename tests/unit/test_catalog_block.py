@@ -7,18 +7,19 @@ import pytest
 from sqlalchemy import make_url
 
 from lakesql.errors import ProfileError
+from lakesql.location import local_folder
 from lakesql.project.catalog import (
     S3_FILE_IO,
     check_block,
     hadoop_properties,
     jar_needs,
-    local_folder,
     postgres_of,
     python_properties,
     shown,
     spark_properties,
 )
-from lakesql.project.profiles import Catalog, Files, Target
+from lakesql.project.profiles import Catalog, Target
+from lakesql.source.files import Files
 
 PASSWORD = "p@ss:w/rd?%41é"
 

@@ -20,7 +20,10 @@ from lakesql.cli.project import load_project
 from lakesql.cli.rows import render_json, render_rows
 from lakesql.errors import LakesqlError, Problem, RunError
 from lakesql.observe.layout import MOST_LINES
-from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+from lakesql.source.files import Files
+from lakesql.source.kafka import Kafka
+from lakesql.source.rate import Rate
+from lakesql.source.recorded import Recorded
 
 Run = Callable[..., tuple[int, str, str]]
 

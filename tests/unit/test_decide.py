@@ -13,12 +13,13 @@ import pytest
 from lakesql.errors import RunError
 from lakesql.ledger.entry import Entry
 from lakesql.progress.decide import decide
-from lakesql.progress.position import Source, SourceKind, can_start_from, is_position_of, spark_position
 from lakesql.progress.state import Batch, Checkpoint, Decision, Fresh, Origin, ProgressState, Resume, StartFrom
+from lakesql.source.kinds import SOURCES
+from lakesql.source.stream_state import SourceState, spark_position
 
 TABLE_ID, ID = "uuid-1", "c-1"
 READ = {"shop.orders": {"0": 40, "1": 7}}
-SOURCE = Source(
+SOURCE = SourceState(
     "orders", "kafka", {"shop.orders": "id-1"}, {"shop.orders": {0: 0, 1: 0}}, {"shop.orders": {0: 90, 1: 9}}
 )
 
@@ -229,7 +230,7 @@ def test_a_batch_planned_with_other_offsets_than_the_tables_is_refused() -> None
     other = {"shop.orders": {"0": 50, "1": 7}}
     there = checkpoint(5, 4, positions={4: (READ,), 5: (other,)})
     assert refusal(state(there, entry(5))) == "checkpoint-inconsistent"
-    recorded = Source("orders", "recorded")
+    recorded = SourceState("orders", "recorded")
     position = {"logOffset": 5}
     there = checkpoint(5, 4, positions={5: (position,)})
     newest = entry(5, positions={"orders": {**position, "through": {"orders": "b.jsonl"}}})
@@ -243,7 +244,7 @@ def test_a_recreated_table_is_refused() -> None:
 
 
 def test_changed_streams_are_refused() -> None:
-    clicks = Source("clicks", "recorded")
+    clicks = SourceState("clicks", "recorded")
     assert refusal(state(checkpoint(5, 5), entry(5), sources=(SOURCE, clicks))) == "streams-changed"
     assert refusal(state(checkpoint(5, 5), entry(5), sources=(clicks,))) == "streams-changed"
     assert refusal(state(checkpoint(5, 5, origin=None), entry(5), sources=(clicks,))) == "streams-changed"
@@ -282,10 +283,10 @@ def test_a_lost_checkpoint_starts_from_the_ledgers_positions() -> None:
     ],
 )
 def test_a_lost_checkpoint_needs_positions_that_its_kind_of_source_can_start_from(
-    kind: SourceKind, position: Any, is_enough: bool
+    kind: str, position: Any, is_enough: bool
 ) -> None:
-    assert can_start_from(kind, position) is is_enough
-    sources = (SOURCE if kind == "kafka" else Source("orders", kind),)
+    assert SOURCES[kind].can_start_from(position) is is_enough
+    sources = (SOURCE if kind == "kafka" else SourceState("orders", kind),)
     given = state(None, entry(5, positions={"orders": position}), sources=sources)
     if is_enough:
         assert isinstance(decide(given), StartFrom)
@@ -314,7 +315,7 @@ def test_a_refused_dead_letter_query_advises_a_rewind_of_its_model() -> None:
     owner = "orders__dead_letter"
     made = origin(model=owner)
     whole = checkpoint(5, 5, origin=made)
-    files = (Source("orders", "files"),)
+    files = (SourceState("orders", "files"),)
     for there, newest, sources in (
         (whole, entry(7), (SOURCE,)),
         (whole, entry(2, "c-2"), (SOURCE,)),
@@ -338,7 +339,7 @@ def test_what_is_added_to_a_position_is_taken_off() -> None:
     assert spark_position(None) is None
 
 
-STANDS: dict[SourceKind, Any] = {
+STANDS: dict[str, Any] = {
     "kafka": READ,
     "recorded": {"logOffset": 5, "through": {"orders": "b.jsonl"}},
     "files": {"logOffset": 5},
@@ -347,9 +348,9 @@ STANDS: dict[SourceKind, Any] = {
 
 
 @pytest.mark.parametrize(("before", "now"), [(a, b) for a, b in product(STANDS, STANDS) if a != b])
-def test_a_position_of_another_kind_of_source_is_refused(before: SourceKind, now: SourceKind) -> None:
+def test_a_position_of_another_kind_of_source_is_refused(before: str, now: str) -> None:
     """A position of another kind of source is no place in this one."""
-    stands, sources = STANDS[before], (Source("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),)
+    stands, sources = STANDS[before], (SourceState("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),)
     newest = entry(5, positions={"orders": stands})
     there = checkpoint(5, 5, positions={5: (spark_position(stands),)})
     if {before, now} <= {"recorded", "files"}:  # both count batches of files
@@ -361,7 +362,7 @@ def test_a_position_of_another_kind_of_source_is_refused(before: SourceKind, now
 
 def test_sources_that_spark_orders_otherwise_are_not_moved() -> None:
     """It does so for a stateful SELECT over common table expressions, and reads a stream in twice that joins itself."""
-    sources = (SOURCE, Source("clicks", "table"))
+    sources = (SOURCE, SourceState("clicks", "table"))
     there = origin(streams=("orders", "clicks"), state="s")
     positions = (STANDS["table"], STANDS["kafka"])
     newest = entry(5, positions=dict(zip(there.streams, positions, strict=True)), state="s")
@@ -375,13 +376,13 @@ def test_sources_that_spark_orders_otherwise_are_not_moved() -> None:
 @pytest.mark.parametrize("topic", ["logOffset", "snapshot_id"])
 def test_a_topic_may_be_called_as_a_mark_of_other_positions(topic: str) -> None:
     position = {topic: {"0": 5}}
-    assert is_position_of("kafka", position)
-    assert not any(is_position_of(kind, position) for kind in ("recorded", "files", "table"))
+    assert SOURCES["kafka"].is_position(position)
+    assert not any(SOURCES[kind].is_position(position) for kind in ("recorded", "files", "table"))
 
 
 @pytest.mark.parametrize("kind", STANDS)
-def test_a_position_is_recognized_by_its_own_kind_of_source(kind: SourceKind) -> None:
-    assert is_position_of(kind, STANDS[kind]) and is_position_of(kind, None)
+def test_a_position_is_recognized_by_its_own_kind_of_source(kind: str) -> None:
+    assert SOURCES[kind].is_position(STANDS[kind]) and SOURCES[kind].is_position(None)
 
 
 def test_the_first_batch_is_compared_as_well() -> None:
@@ -401,7 +402,7 @@ def test_a_seeded_checkpoint_whose_predecessor_has_expired_is_refused() -> None:
 
 BROKEN = checkpoint(5, 5, damage="x")
 WITH_STATE = replace(BROKEN, origin=origin(state="s"))
-FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"),))
+FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(SourceState("orders", "files"),))
 
 
 @pytest.mark.parametrize(
@@ -418,7 +419,11 @@ FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"
         # Neither says what was read.
         (FROM_FILES, "--to TIME --allow-duplicates", "#"),
         (replace(FROM_FILES, unique_by=("id",)), "--to TIME", "--allow"),
-        (state(checkpoint(5, 5), entry(5), sources=(Source("orders", "table"),)), "--to start --allow", "--to TIME"),
+        (
+            state(checkpoint(5, 5), entry(5), sources=(SourceState("orders", "table"),)),
+            "--to start --allow",
+            "--to TIME",
+        ),
     ],
 )
 def test_a_refusal_advises_the_commands_that_duplicate_nothing(given: ProgressState, said: str, unsaid: str) -> None:
@@ -429,11 +434,11 @@ def test_a_refusal_advises_the_commands_that_duplicate_nothing(given: ProgressSt
 
 
 def test_a_stream_that_would_begin_behind_expired_rows_is_refused_until_somebody_accepts_it() -> None:
-    cut = (Source("orders", "table", is_cut=True),)
+    cut = (SourceState("orders", "table", is_cut=True),)
     assert refusal(state(None, None, sources=cut)) == "upstream-expired"
     assert decide(state(None, None, sources=cut, accept_data_loss=True)) == Fresh()
-    assert decide(state(None, None, sources=(Source("orders", "table"),))) == Fresh()
-    rebuilt = Source("orders", "table", rebuilt=(7, 8), rebuilt_ms=5)
+    assert decide(state(None, None, sources=(SourceState("orders", "table"),))) == Fresh()
+    rebuilt = SourceState("orders", "table", rebuilt=(7, 8), rebuilt_ms=5)
     assert isinstance(decide(state(None, None, sources=(rebuilt,))), StartFrom), "it begins with all rows"
     at = {"version": 1, "snapshot_id": 7, "position": 1, "scan_all_files": False}
     known = checkpoint(3, 3, positions={3: (at,)})
@@ -451,7 +456,7 @@ def streams_of_tables(*positions: Any, cut: tuple[bool, ...]) -> ProgressState:
     newest = 0 if is_started else -1
     made = origin(streams=names, follows=Batch("c-0", 9), empty_through=newest)
     there = checkpoint(newest, newest, id="c-1", positions={0: positions} if is_started else {}, origin=made)
-    sources = tuple(Source(name, "table", is_cut=is_cut) for name, is_cut in zip(names, cut, strict=True))
+    sources = tuple(SourceState(name, "table", is_cut=is_cut) for name, is_cut in zip(names, cut, strict=True))
     return state(there, entry(9, "c-0", positions={"orders": READ}), sources=sources)
 
 
@@ -468,18 +473,18 @@ def test_a_stream_that_begins_behind_expired_rows_after_a_rewind_is_refused(
 
 
 def test_a_stream_of_expired_rows_is_refused_however_the_model_was_rewound() -> None:
-    cut = (Source("a", "table", is_cut=True),)
+    cut = (SourceState("a", "table", is_cut=True),)
     read = entry(9, "c-0", positions={"a": AT_A})
     follows = origin(streams=("a",), follows=Batch("c-0", 9))
     rewound = checkpoint(-1, -1, id="c-1", positions={}, origin=follows)
     assert refusal(state(rewound, read, sources=cut)) == "upstream-expired", "to its start"
-    assert decide(state(rewound, read, sources=(Source("a", "table"),))) == Resume(-1)
+    assert decide(state(rewound, read, sources=(SourceState("a", "table"),))) == Resume(-1)
 
 
 def test_an_accepted_loss_of_a_table_says_nothing_of_a_topic_that_was_made_again() -> None:
     made = origin(streams=("orders", "a"), follows=Batch("c-0", 9), empty_through=0, topics={"shop.orders": "id-1"})
     there = checkpoint(0, 0, id="c-1", positions={0: (READ, None)}, origin=made)
-    sources = (SOURCE, Source("a", "table", is_cut=True))
+    sources = (SOURCE, SourceState("a", "table", is_cut=True))
     given = state(there, entry(9, "c-0"), sources=sources, accept_data_loss=True)
     assert decide(given) == Resume(-1)
     another = replace(SOURCE, topics={"shop.orders": "id-2"})

@@ -9,9 +9,10 @@ import pytest
 
 from lakesql.decode import node_of
 from lakesql.errors import Place
-from lakesql.project.librdkafka_options import librdkafka_options
-from lakesql.project.profiles import Files, Kafka
 from lakesql.run.topics import read_topics
+from lakesql.source.files import Files
+from lakesql.source.kafka import Kafka
+from lakesql.source.librdkafka_options import librdkafka_options
 from lakesql.stream.stream import read_stream
 
 SERVERS = "127.0.0.1:9092"
@@ -110,6 +111,6 @@ def test_what_is_not_looked_at_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == {} and "'k'" in said and "sasl.mechanism" in said
     assert read_topics(connections, []) == ({}, ())
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    monkeypatch.delitem(sys.modules, "lakesql.engine.sources.offsets", raising=False)
+    monkeypatch.delitem(sys.modules, "lakesql.source.kafka_client", raising=False)
     found, (said,) = read_topics(connections, [stream])
     assert found == {} and ".[kafka]" in said

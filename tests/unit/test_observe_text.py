@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakesql.counts import count
 from lakesql.errors import Place, Problem
 from lakesql.events import BatchCommitted, ModelFinished, Noted, Progress, Retrying
-from lakesql.observe.text import age, count, describe, duration, headline, iso_time, printable, stopwatch
+from lakesql.observe.text import age, describe, duration, headline, iso_time, printable, stopwatch
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 

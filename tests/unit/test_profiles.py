@@ -10,19 +10,11 @@ import pytest
 
 from lakesql.errors import ProfileError
 from lakesql.project.duration import Duration
-from lakesql.project.profiles import (
-    Catalog,
-    Files,
-    Kafka,
-    Rate,
-    Recorded,
-    Retries,
-    Spark,
-    Target,
-    load_target,
-    resolve_paths,
-    sqlite_file,
-)
+from lakesql.project.profiles import Catalog, Retries, Spark, Target, load_target, resolve_paths, sqlite_file
+from lakesql.source.files import Files
+from lakesql.source.kafka import Kafka
+from lakesql.source.rate import Rate
+from lakesql.source.recorded import Recorded
 
 SECRET = "s3cr3t-value"
 

@@ -12,8 +12,9 @@ import pytest
 from lakesql.engine.progress.progress import Progress
 from lakesql.errors import RunError, TransientError
 from lakesql.model.table_name import TableName
-from lakesql.progress.position import NO_ID, Source, count_between
+from lakesql.progress.position import count_between
 from lakesql.progress.state import Origin, QueryIdentity
+from lakesql.source.stream_state import NO_ID, SourceState
 
 ORIGIN = Origin("m", "uuid", ("o", "c"), "")
 
@@ -33,13 +34,13 @@ class Asked:
         return [found for found in self.now if not isinstance(found, Exception)]
 
 
-def progress(sources: tuple[Source, ...], look: Asked) -> Progress:
+def progress(sources: tuple[SourceState, ...], look: Asked) -> Progress:
     found = Progress.__new__(Progress)
     found._sources, found._look, found._origin = sources, look, ORIGIN
     return found
 
 
-def learned(sources: tuple[Source, ...], look: Asked, *offsets: Any) -> tuple[list[dict[str, str]], int]:
+def learned(sources: tuple[SourceState, ...], look: Asked, *offsets: Any) -> tuple[list[dict[str, str]], int]:
     """The topics of each source after a batch that ended there, and how often the broker was asked in two batches."""
     found = progress(sources, look)
     for _ in range(2):
@@ -48,14 +49,14 @@ def learned(sources: tuple[Source, ...], look: Asked, *offsets: Any) -> tuple[li
 
 
 def test_a_new_topic_gets_its_id_and_the_others_keep_theirs() -> None:
-    before, now = (Source("o", "kafka", {"a": "1"}), Source("c", "table")), ({"a": "1", "b": "2"}, {})
+    before, now = (SourceState("o", "kafka", {"a": "1"}), SourceState("c", "table")), ({"a": "1", "b": "2"}, {})
     read = {"a": {"0": 1}, "b": {"0": 1}}, {"snapshot_id": 1}
     assert learned(before, Asked(*now), *read) == ([{"a": "1", "b": "2"}, {}], 1)
     assert learned(before, Asked(*now), {"a": {"0": 1}}, {"snapshot_id": 1})[1] == 0
 
 
 def test_a_topic_that_is_gone_again_is_not_asked_for_twice() -> None:
-    before = (Source("o", "kafka", {"a": "1"}),)
+    before = (SourceState("o", "kafka", {"a": "1"}),)
     assert learned(before, Asked({"a": "1"}), {"a": {"0": 1}, "b": {"0": 1}}) == ([{"a": "1", "b": ""}], 1)
 
 
@@ -79,7 +80,7 @@ def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
     """
     read = json.dumps({"a": {"0": 9}, "new": {"0": 5}})
     files = Files({f"offsets/{batch}": f"v1\n{{}}\n{read}" for batch in (6, 7)})
-    for sources in ((Source("o", "kafka", {"a": "1", "new": "2"}),), (Source("o", "kafka", {"a": "1"}),)):
+    for sources in ((SourceState("o", "kafka", {"a": "1", "new": "2"}),), (SourceState("o", "kafka", {"a": "1"}),)):
         found = progress(sources, Asked({"a": "1", "new": "2"}))
         found._files, found._positions, found._backlog = files, {}, ""  # type: ignore[assignment]
         found.identity, found.last = QueryIdentity("m", "m", TableName("lake", "shop", "m"), ""), 5
@@ -97,7 +98,7 @@ def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
 
 
 def test_sources_in_another_order_cause_no_request_to_the_broker() -> None:
-    before = (Source("o", "kafka", {"a": "1"}), Source("c", "kafka", {"b": "2"}), Source("r", "rate"))
+    before = (SourceState("o", "kafka", {"a": "1"}), SourceState("c", "kafka", {"b": "2"}), SourceState("r", "rate"))
     assert learned(before, Asked(), {"b": {"0": 1}}, 7, {"a": {"0": 1}})[1] == 0
     assert learned(before, Asked(), None, {"a": {"0": 1}}, {"b": {"0": 1}})[1] == 0
 
@@ -116,7 +117,7 @@ def test_a_topic_recreated_or_deleted_during_a_batch_is_a_transient_error(
     now: tuple[Mapping[str, str] | Exception, ...], condition: str
 ) -> None:
     """One whose id was not known may have any. Whatever is wrong, the next try says what to do about it."""
-    sources = (Source("o", "kafka", {"a": "1"}), Source("c", "kafka", {"x": ""}), Source("r", "rate"))
+    sources = (SourceState("o", "kafka", {"a": "1"}), SourceState("c", "kafka", {"x": ""}), SourceState("r", "rate"))
     met = ""
     try:
         progress(sources, Asked(*now)).check_topics()
@@ -127,7 +128,7 @@ def test_a_topic_recreated_or_deleted_during_a_batch_is_a_transient_error(
 
 def test_who_reads_no_topic_is_not_asked() -> None:
     look = Asked({})
-    progress((Source("r", "rate"),), look).check_topics()
+    progress((SourceState("r", "rate"),), look).check_topics()
     assert look.times == 0
 
 

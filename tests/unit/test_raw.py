@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.engine.sources.raw import RECORD_BYTES, measure_record
+from lakesql.engine.sources.read_files import RECORD_BYTES, measure_record
 
 
 @pytest.mark.parametrize("glob", ["landing", "landing/*", "landing/*.jsonl", "land*/2.jsonl", "{landing,other}/*"])

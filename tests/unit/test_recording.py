@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.decode import node_of
-from lakesql.engine.sources.broker import newest_shares
 from lakesql.errors import Place
+from lakesql.source.cluster import newest_shares
 from lakesql.stream.recording import Masking, RawRecord, find_masked, mask_records, mask_value, render_record
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.stream.types import parse_type

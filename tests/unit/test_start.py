@@ -12,10 +12,11 @@ from lakesql.engine.progress.open import check_starts
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import Place, ProjectError, RunError
 from lakesql.progress.decide import decide
-from lakesql.progress.position import NO_ID, Source
 from lakesql.progress.start import choose_start
 from lakesql.progress.state import Batch, Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom
-from lakesql.project.profiles import Kafka, Recorded
+from lakesql.source.kafka import Kafka
+from lakesql.source.recorded import Recorded
+from lakesql.source.stream_state import NO_ID, SourceState
 from lakesql.stream.stream import read_stream
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, state
 
@@ -33,7 +34,7 @@ def test_a_rewind_to_the_ledger_starts_from_the_tables_positions() -> None:
         found = chosen(state(there, entry(5, accepted="x")), "ledger")
         assert isinstance(found, StartFrom)
         assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x")
-    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}), Source("more", "kafka"))
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}), SourceState("more", "kafka"))
     found = chosen(state(None, entry(5), sources=anew), "ledger")
     assert isinstance(found, StartFrom) and found.positions == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
     assert chosen(state(checkpoint(5, 5), None), "ledger") == "rewind-impossible"
@@ -43,12 +44,12 @@ def test_a_rewind_to_the_ledger_starts_from_the_tables_positions() -> None:
 def test_files_are_known_to_the_checkpoint_that_read_them() -> None:
     read = entry(5, positions={"orders": {"logOffset": 5}})
     for kind in ("files", "recorded"):
-        sources = (Source("orders", kind),)  # type: ignore[arg-type]
+        sources = (SourceState("orders", kind),)  # type: ignore[arg-type]
         assert isinstance(chosen(state(checkpoint(7, 7), read, sources=sources), "ledger"), StartFrom)
         assert chosen(state(None, read, sources=sources), "ledger") == "rewind-impossible"
         assert chosen(state(checkpoint(7, 7, id="c-2"), read, sources=sources), "ledger") == "rewind-impossible"
     generated = entry(5, positions={"orders": 5})
-    sources = (Source("orders", "rate"),)
+    sources = (SourceState("orders", "rate"),)
     assert chosen(state(checkpoint(5, 5), generated, sources=sources), "ledger") == "rewind-impossible"
 
 
@@ -74,7 +75,7 @@ def test_a_rewind_to_the_checkpoint_starts_from_its_positions() -> None:
 
 def test_where_a_checkpoint_stands_is_by_the_streams_that_it_was_made_for() -> None:
     """Also where the model names them in another order now, or reads one of them no longer."""
-    orders, clicks = replace(SOURCE, name="orders"), Source("clicks", "recorded")
+    orders, clicks = replace(SOURCE, name="orders"), SourceState("clicks", "recorded")
     stands = (READ, {"logOffset": 3})
     there = checkpoint(5, 5, origin=origin(streams=("orders", "clicks")), positions={5: stands})
     by_name = dict(zip(("orders", "clicks"), stands, strict=True))
@@ -120,8 +121,11 @@ def test_a_renamed_stream_continues_where_its_topics_stand() -> None:
     there = checkpoint(5, 5, origin=origin(streams=tuple(stood), topics=ids), positions={5: tuple(stood.values())})
     given = state(there, entry(5, positions=stood, topics=ids), mode="append")
     begins = {"a": {0: 0}, "b": {0: 0}, "c": {0: 0}}
-    both = Source("both", "kafka", {**ids, "c": "id-c"}, begins)
-    one, other = Source("one", "kafka", {"a": "id-a"}, begins), Source("other", "kafka", {"b": "id-b"}, begins)
+    both = SourceState("both", "kafka", {**ids, "c": "id-c"}, begins)
+    one, other = (
+        SourceState("one", "kafka", {"a": "id-a"}, begins),
+        SourceState("other", "kafka", {"b": "id-b"}, begins),
+    )
     split = (replace(one, name="x"), other)
     for to in ("ledger", "checkpoint"):
         for sources, expected in (
@@ -139,7 +143,7 @@ def test_a_renamed_stream_continues_where_its_topics_stand() -> None:
 
 
 def test_a_topic_that_two_streams_have_read_is_continued_where_both_stand() -> None:
-    ids, other = {"a": "id-a"}, (Source("other", "kafka", {"a": "id-a"}),)
+    ids, other = {"a": "id-a"}, (SourceState("other", "kafka", {"a": "id-a"}),)
     for offset, expected in ((4, {"other": {"a": {"0": 4}}}), (5, "rewind-duplicates")):
         stood = {"one": {"a": {"0": 4}}, "two": {"a": {"0": offset}}}
         found = chosen(state(None, entry(5, positions=stood, topics=ids), sources=other), "ledger")
@@ -173,7 +177,7 @@ def test_a_rewind_to_a_time_is_refused_where_it_would_duplicate_rows() -> None:
     assert isinstance(found, StartFrom)
     assert (found.positions, found.follows, found.start_ms) == ({}, Batch(ID, 5), 1_700_000_000_000)
     for kind in ("table", "rate"):
-        sources = (Source("orders", kind),)  # type: ignore[arg-type]
+        sources = (SourceState("orders", kind),)  # type: ignore[arg-type]
         assert chosen(state(None, entry(5), sources=sources), 1, allow_duplicates=True) == "rewind-impossible"
 
 

@@ -7,16 +7,9 @@ import pytest
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.project.yaml import parse_yaml
+from lakesql.records.formats.csv import Csv
 from lakesql.source.origin import FilePath, Generated, Origin, TopicPattern, Topics
-from lakesql.stream.stream import (
-    Column,
-    Csv,
-    Stream,
-    Watermark,
-    change_fields,
-    model_stream,
-    read_stream,
-)
+from lakesql.stream.stream import Column, Stream, Watermark, change_fields, model_stream, read_stream
 
 
 def entry(text: str) -> Node:

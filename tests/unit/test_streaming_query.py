@@ -8,8 +8,9 @@ from lakesql.engine.batch.streaming_query import Backlog, backlog_of, unit_of
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import Place
 from lakesql.events import PartitionLag
-from lakesql.project.profiles import Kafka, Recorded
+from lakesql.source.kafka import Kafka
 from lakesql.source.origin import Topics
+from lakesql.source.recorded import Recorded
 from lakesql.stream.stream import model_stream
 
 
@@ -24,6 +25,8 @@ def test_the_backlog_is_summed_over_partitions_and_files() -> None:
     assert backlog_of([kafka], "records") == Backlog(9, "records", lag)
     assert backlog_of([files, files], "files") == Backlog(14, "files")
     assert backlog_of([kafka, files], "records") == Backlog(9, "records", lag)
+    table = {"latestOffset": {"version": 1, "snapshot_id": 5, "position": 0, "scan_all_files": False}, "metrics": {}}
+    assert backlog_of([kafka, table, {"latestOffset": 12}], "records") == Backlog(9, "records", lag)
 
 
 def test_a_backlog_that_is_not_known_yet_has_the_unit_of_its_streams() -> None:

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.engine.sources.broker import find_held
 from lakesql.errors import RunError
 from lakesql.ledger.entry import Entry
 from lakesql.progress.decide import decide, decide_all
-from lakesql.progress.position import NO_ID, Source, positions_now, topic_ids
+from lakesql.progress.position import positions_now, topic_ids
 from lakesql.progress.remarks import remark_on
 from lakesql.progress.start import choose_start
 from lakesql.progress.state import Batch, Checkpoint, Resume, StartFrom
 from lakesql.progress.topics import check_upstream
+from lakesql.source.cluster import find_held
+from lakesql.source.stream_state import NO_ID, SourceState
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, outcome, refusal, state
 
 
@@ -32,7 +33,7 @@ def test_a_recreated_topic_is_refused() -> None:
     assert positions_now(anew, stands, then) == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
     assert positions_now((replace(SOURCE, topics={}),), stands, then) == {"orders": {}}
     assert positions_now((SOURCE,), stands, then) == {"orders": READ}
-    assert positions_now((SOURCE, Source("new", "kafka")), stands, then) == {"orders": READ}
+    assert positions_now((SOURCE, SourceState("new", "kafka")), stands, then) == {"orders": READ}
     assert positions_now((SOURCE,), {"orders": None}, then) == {"orders": None}
 
 
@@ -48,7 +49,7 @@ def test_a_topic_without_an_id_is_none_that_was_made_again() -> None:
     learnt = checkpoint(6, 6, origin=origin(topics={"shop.orders": "id-1"}, empty_after=5, empty_through=6))
     learnt = replace(learnt, positions={6: (READ,)})
     assert refusal(state(learnt, old, sources=anew)) == "topic-recreated"
-    assert [list(remark_on(source)) for source in (SOURCE, Source("r", "rate"))] == [[], []]
+    assert [list(remark_on(source)) for source in (SOURCE, SourceState("r", "rate"))] == [[], []]
     (said,) = remark_on(without[0])
     assert "(shop.orders)" in said
 
@@ -66,7 +67,7 @@ def test_records_behind_an_open_transaction_are_told() -> None:
 
 
 def test_nothing_follows_from_topics_that_were_not_asked_for() -> None:
-    unasked = Source("orders", "kafka", is_asked=False)
+    unasked = SourceState("orders", "kafka", is_asked=False)
     assert decide(state(checkpoint(5, 5), entry(5), sources=(unasked,))) == Resume(5)
     assert refusal(state(checkpoint(5, 5), entry(5), sources=(replace(unasked, is_asked=True),))) == "data-lost"
 
@@ -86,7 +87,7 @@ def test_topics_of_one_name_on_two_clusters_are_not_taken_for_each_other() -> No
 
 def test_a_position_is_that_of_the_topics_whatever_the_order() -> None:
     """The first records of both topics have gone by retention, after they were read."""
-    clicks = Source("clicks", "kafka", {"shop.clicks": "id-2"}, {"shop.clicks": {0: 3}})
+    clicks = SourceState("clicks", "kafka", {"shop.clicks": "id-2"}, {"shop.clicks": {0: 3}})
     orders = replace(SOURCE, beginnings={"shop.orders": {0: 4, 1: 7}})
     there = origin(streams=("orders", "clicks"), state="s")
     positions = ({"shop.clicks": {"0": 9}}, READ)
@@ -120,10 +121,10 @@ def test_a_table_that_joins_itself_is_known_to_be_rebuilt() -> None:
     stands = {"version": 1, "snapshot_id": 7, "position": 0, "scan_all_files": False}
     there = checkpoint(5, 5, origin=origin(streams=("orders",), state="s"), positions={5: (stands, stands)})
     newest = entry(5, positions={"0": stands, "1": stands}, state="s")
-    given = state(there, newest, sources=(Source("orders", "table", rebuilt=(7, 8)),), shape="s")
+    given = state(there, newest, sources=(SourceState("orders", "table", rebuilt=(7, 8)),), shape="s")
     check_upstream(given, decide(given))
     with pytest.raises(RunError) as caught:
-        check_upstream(replace(given, sources=(Source("orders", "table", rebuilt=(8, 9)),)), Resume(5))
+        check_upstream(replace(given, sources=(SourceState("orders", "table", rebuilt=(8, 9)),)), Resume(5))
     assert caught.value.problems[0].condition == "upstream-rebuilt"
 
 
@@ -155,7 +156,7 @@ def test_records_that_are_gone_are_named() -> None:
 
 def test_what_is_gone_is_shown_in_order_of_topics_and_partitions() -> None:
     positions = {"b": {"10": 4, "2": 7}, "a": {"0": 10, "1": 0}, "deleted": {"0": 3}}
-    source = Source("orders", "kafka", {}, {"a": {0: 12, 1: 0, 2: 9}, "b": {2: 8, 10: 5}, "new": {0: 3}})
+    source = SourceState("orders", "kafka", {}, {"a": {0: 12, 1: 0, 2: 9}, "b": {2: 8, 10: 5}, "new": {0: 3}})
     there = entry(5, positions={"orders": positions}, topics={})
     found = decide(state(None, there, sources=(source,), accept_data_loss=True))
     assert isinstance(found, StartFrom)

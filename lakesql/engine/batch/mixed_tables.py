@@ -46,7 +46,7 @@ def _mixed(select: Select, known: str, changes: DataFrame) -> RunError:
     model = select.model
     first = known or changes.take(1)[0]["table"]
     (foreign,) = changes.where(F.col("table") != first).take(1)
-    (stream,) = (stream for stream in select.streams.values() if stream.envelope != "none")
+    (stream,) = (stream for stream in select.streams.values() if stream.is_feed)
     wanted, other = _short_name(first), _short_name(foreign["table"])
     if wanted == other:
         wanted, other = first, foreign["table"]

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,7 +22,6 @@ from lakesql.engine.batch.waiting import find_waiting
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
 from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import read_raw
@@ -35,13 +34,12 @@ from lakesql.ledger.entry import Snapshot
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW
 from lakesql.project.catalog import LOCAL_FILES
-from lakesql.project.profiles import Files, Kafka, Recorded
+from lakesql.source.cluster import Offsets, lag_of
+from lakesql.source.source import BacklogUnit, offsets_of
 
 _log = logging.getLogger(__name__)
 
 BatchWriter = Callable[[Sink, DataFrame, int], Snapshot | None]
-BacklogUnit = Literal["records", "files"]
-
 WAITS_FOR_SOURCES_S = 10.0
 """How long a query that is asked to stop may ask its sources what is new, before it is stopped while it does: a broker
 that is away keeps it waiting for minutes."""
@@ -264,7 +262,7 @@ def _checkpoint_settings(session: SparkSession, sink: Sink) -> dict[str, str]:
 
     They are the query's for good, so it must read no files: see `LOCAL_FILES`.
     """
-    if any(isinstance(binding.source, Files | Recorded) for binding in sink.bindings):
+    if any(binding.glob is not None for binding in sink.bindings):
         return {}
     own = f"spark.sql.catalog.{sink.model.table.catalog}"
     found = {key.removeprefix("hadoop."): session.conf.get(f"{own}.{key}", None) for key in LOCAL_FILES}
@@ -278,8 +276,8 @@ def _is_full(sink: Sink) -> bool:
 
 
 def unit_of(bindings: Iterable[StreamBinding]) -> BacklogUnit:
-    """What the backlog of these streams is counted in: records where one is read from Kafka, else files."""
-    return "records" if any(isinstance(binding.source, Kafka) for binding in bindings) else "files"
+    """What the backlog of these streams is counted in: records where that of one is, else files."""
+    return "records" if any(binding.source.backlog_unit == "records" for binding in bindings) else "files"
 
 
 def backlog_of(sources: Iterable[Mapping[str, Any]], unit: BacklogUnit) -> Backlog:
@@ -290,15 +288,16 @@ def backlog_of(sources: Iterable[Mapping[str, Any]], unit: BacklogUnit) -> Backl
     lag: list[PartitionLag] = []
     files: list[int] = []
     for source in sources:
-        metrics = source.get("metrics") or {}
-        if "maxOffsetsBehindLatest" in metrics:
-            behind = lag_of(_offsets(source.get("endOffset")), _offsets(source.get("latestOffset")))
+        latest = offsets_of(source.get("latestOffset"))
+        if latest:
+            behind = lag_of(_offsets(source.get("endOffset")), _offsets(latest))
             lag += [
                 PartitionLag(topic, partition, records)
                 for topic, partitions in behind.items()
                 for partition, records in partitions.items()
             ]
-        elif "numFilesOutstanding" in metrics:
+        metrics = source.get("metrics") or {}
+        if "numFilesOutstanding" in metrics:
             files.append(int(metrics["numFilesOutstanding"]))
     if unit == "records":
         return Backlog(sum(each.records for each in lag) if lag else None, unit, tuple(lag))

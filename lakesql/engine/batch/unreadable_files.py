@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 
 from lakesql.clock import now_ms
+from lakesql.counts import count
 from lakesql.engine.batch.arrivals import last_execution
 from lakesql.engine.batch.dead_letter import DeadLetters
 from lakesql.engine.batch.sink import Sink
@@ -29,9 +30,7 @@ from lakesql.engine.spark.session import new_session
 from lakesql.errors import FilesSetAside, LakesqlError, RunError
 from lakesql.events import Noted
 from lakesql.names import FILE_UNREADABLE
-from lakesql.observe.text import count
-from lakesql.project.profiles import Files
-from lakesql.source.pattern import files_below, listing_of, without_scheme
+from lakesql.source.pattern import listing_of, without_scheme
 
 READERS = 8
 """How many files are read at once, to see whether they can be."""
@@ -48,7 +47,7 @@ def check_empty(sink: Sink, session: SparkSession, batch: int) -> None:
     Raises `RunError` (`file-unreadable`), or `FilesSetAside` where the stream has them set aside.
     """
     for binding, file in _files_of(sink, session):
-        if binding.stream.format not in ("parquet", "avro") or file.length or binding.is_set_aside(file.path):
+        if not binding.stream.record_format.has_typed_rows or file.length or binding.is_set_aside(file.path):
             continue
         empty = _unreadable(binding, file, EMPTY)
         if not binding.sets_aside:
@@ -108,9 +107,11 @@ def _is_of_something_else(error: Exception) -> bool:
 def _files_of(sink: Sink, session: SparkSession) -> Iterator[tuple[StreamBinding, ListedFile]]:
     """The files of the batch that the query is at, each with the stream that means it."""
     asked = [
-        (binding, listing_of(files_below(binding.source.path, binding.stream.origin.files)))
+        (binding, listing_of(binding.glob))
         for binding in sink.bindings
-        if isinstance(binding.source, Files) and (binding.sets_aside or binding.stream.format in ("parquet", "avro"))
+        if binding.glob is not None
+        and binding.is_in_files
+        and (binding.sets_aside or binding.stream.record_format.has_typed_rows)
     ]
     if not asked:
         return

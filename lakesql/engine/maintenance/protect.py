@@ -13,9 +13,9 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.ledger.entry import Entry, ledger_tag
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_OFFSETS
-from lakesql.progress.position import Position
 from lakesql.progress.state import Checkpoint, newest_batch
 from lakesql.progress.stored import read_checkpoint
+from lakesql.source.stream_state import Position
 from lakesql.table.expiry import Needed
 from lakesql.table.metadata import TableMetadata, parse_metadata
 

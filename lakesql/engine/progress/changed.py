@@ -10,13 +10,12 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles, modified_ms
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.globs import local_files
-from lakesql.engine.sources.left_out import explain_changed
-from lakesql.progress.stored import LOOKED_AT, SeenFile, newest_seen, read_seen
-from lakesql.project.catalog import local_folder
+from lakesql.location import local_folder
 from lakesql.project.files import is_dated_by_name
-from lakesql.project.profiles import Files, Recorded
-from lakesql.source.pattern import files_below, listing_of, without_scheme
+from lakesql.source.left_out import explain_changed
+from lakesql.source.local_files import local_files
+from lakesql.source.pattern import listing_of, without_scheme
+from lakesql.source.seen_files import LOOKED_AT, SeenFile, newest_seen, read_seen
 
 NS_PER_MS = 1_000_000
 
@@ -26,15 +25,14 @@ def explain_changes(session: SparkSession, folder: str, bindings: Sequence[Strea
 
     On this machine all of them are looked at, elsewhere those that were read last.
     """
-    places = [(each, each.source) for each in bindings if isinstance(each.source, Files | Recorded)]
+    places = [(each, each.glob) for each in bindings if each.glob is not None]
     files = CheckpointFiles(session, folder)
     numbers = [int(name) for name in sorted(files.names("sources")) if name.isdecimal()] if places else []
-    for binding, source in places:
-        glob = files_below(source.path, binding.stream.origin.files)
+    for binding, glob in places:
         local = local_folder(glob)
         if local is not None:
             seen = {_path_of(file): file.modified_ms for number in numbers for file in _read_all(files, number)}
-            changed = _changed_here(str(local), seen, isinstance(source, Recorded))
+            changed = _changed_here(str(local), seen, binding.source.recording is not None)
         else:
             newest = [file for number in numbers for file in newest_seen(files, number)[-LOOKED_AT:]]
             changed = _changed_elsewhere(session, glob, newest)

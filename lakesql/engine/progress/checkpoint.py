@@ -6,9 +6,8 @@ What its files are, and how they are read, is `stored.py`'s.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,13 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.sources.globs import find_files
 from lakesql.engine.spark.gateway import java_class
-from lakesql.progress.position import Position, is_position_of, spark_position
 from lakesql.progress.state import Checkpoint, Origin
-from lakesql.progress.stored import ORIGIN_FILE, VOID, LocalFiles, SeenFile
+from lakesql.progress.stored import ORIGIN_FILE, VOID, LocalFiles
 from lakesql.project.files import write_atomically
-
-
-@dataclass(frozen=True, slots=True)
-class SeededSource:
-    """What a new checkpoint says of one source: where it stands, None for its start, and which files it has seen."""
-
-    position: Position = None
-    seen: tuple[SeenFile, ...] = ()
+from lakesql.source.kinds import SOURCES
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import spark_position
 
 
 class CheckpointFiles:
@@ -185,15 +177,13 @@ def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[S
 
 
 def forget_start(files: CheckpointFiles, checkpoint: Checkpoint) -> None:
-    """Let the sources that are tables begin, as Iceberg has noted it, with the snapshot at which the checkpoint stands.
+    """Note for the sources that keep where they began in the checkpoint that they begin where it stands.
 
-    Iceberg notes the snapshot at which a stream has begun, and looks for the newest one from there on whenever a query
-    takes what is there. Once that snapshot has expired, such a query would never run again. It begins before the
-    snapshot's first file: where there is nothing behind its start, Iceberg 1.12 raises a NullPointerException.
+    What was there then may be gone by now.
     """
     for index, position in enumerate(checkpoint.positions.get(checkpoint.newest_committed, ())):
-        if isinstance(position, dict) and is_position_of("table", position) and position["position"] > 0:
-            name, text = f"sources/{index}/offsets/0", _dump({**position, "position": 0})
+        for start in filter(None, (kind.noted_start(position) for kind in SOURCES.values())):
+            name, text = f"sources/{index}/offsets/0", _dump(start)
             if files.read(name) not in (None, text):
                 files.write(name, text)
 
@@ -238,16 +228,6 @@ def modified_ms(session: SparkSession, file: SeenFile) -> int | None:
     path = java_class(_PATH)(java_class("java.net.URI")(file.path))
     system = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
     return int(system.getFileStatus(path).getModificationTime()) if system.exists(path) else None
-
-
-def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
-    """The files that Spark reads for a pattern of Hadoop's, in order of their URIs."""
-    encode = java_class("org.apache.spark.paths.SparkPath").fromFileStatus
-    # Of a local file Spark writes `file:///…` and Hadoop `file:/…`.
-    encoded = ((str(encode(status).urlEncoded()), status) for status in find_files(session, glob))
-    uris = ((re.sub("^file:/(?!/)", "file:///", uri), status) for uri, status in encoded)
-    files = (SeenFile(uri, int(status.getModificationTime())) for uri, status in uris)
-    return sorted(files, key=lambda file: file.path)
 
 
 def _dump(value: Any) -> str:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import assert_never
 
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from lakesql.clock import now_ms
-from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
-    find_abandoned,
-    has_hidden_snapshots,
     load_table,
     read_entry,
     read_history,
@@ -23,20 +18,14 @@ from lakesql.engine.ledger.snapshots import (
     table_id,
 )
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.broker import Brokers, find_held
-from lakesql.engine.sources.empty import explain_no_files, explain_no_records
-from lakesql.engine.sources.globs import find_files, find_hidden, find_unlisted, local_hidden
-from lakesql.engine.sources.left_out import explain_hidden
-from lakesql.engine.spark.failure import unlisted_name
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.spark_sources import spark_source
 from lakesql.errors import RunError
 from lakesql.model.table_name import TableName
-from lakesql.progress.position import Source, SourceKind, find_rebuilt
 from lakesql.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of
 from lakesql.progress.stored import read_checkpoint
-from lakesql.project.catalog import local_folder
-from lakesql.project.profiles import Files, Kafka, Rate, Recorded
-from lakesql.source.pattern import files_below
+from lakesql.source.stream_state import SourceState
 
 AHEAD_MS = 60_000
 """By how much a snapshot may be older than the one before it, for Iceberg to take it."""
@@ -45,7 +34,7 @@ AHEAD_MS = 60_000
 def read_state(
     session: SparkSession,
     identity: QueryIdentity,
-    sources: Sequence[Source],
+    sources: Sequence[SourceState],
     accept_data_loss: bool = False,
     moved: MovedFiles | None = None,
 ) -> ProgressState:
@@ -83,75 +72,14 @@ def _check_clock(name: TableName, table: JavaTable) -> None:
     )
 
 
-def read_sources(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> tuple[Source, ...]:
+def read_sources(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> tuple[SourceState, ...]:
     """The streams as they are now; brokers are asked for their topics.
 
     Raises what `open_broker` raises, and `RunError` (`unknown-topic`).
     """
-    return tuple(_read_source(session, brokers, binding) for binding in bindings)
+    return tuple(spark_source(binding.source).state_now(session, binding, brokers) for binding in bindings)
 
 
-def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding) -> Source:
-    name = binding.stream.name
-    match binding.source:
-        case Kafka() as connection:
-            broker = brokers.of(session._jvm, connection)
-            topics = broker.find_topics(binding.stream.origin, binding.stream.place)
-            ids = {topic: found.id for topic, found in topics.items()}
-            beginnings, ends = broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
-            nothing = explain_no_records(binding.stream.origin, beginnings, ends)
-            held = find_held(ends, broker.end_offsets(topics.values()))
-            return Source(name, "kafka", ids, beginnings, ends, nothing=nothing, held=held)
-        case Recorded(path=path):
-            return _find_files(session, name, "recorded", files_below(path, binding.stream.origin.files))
-        case Files(path=path):
-            return _find_files(session, name, "files", files_below(path, binding.stream.origin.files))
-        case Rate():
-            return Source(name, "rate")
-        case TableSource(table=table):
-            found = load_table(session, table)
-            history = tuple(read_history(found))
-            rebuilt, is_cut = find_rebuilt(history)
-            is_cut = is_cut or (not rebuilt and has_hidden_snapshots(found))
-            at_ms = int(found.snapshot(rebuilt[0]).timestampMillis()) if rebuilt else None
-            nothing = f"there is no row in {table} yet" if found.currentSnapshot() is None else ""
-            known = frozenset(each.id for each in history)
-            return Source(
-                name,
-                "table",
-                rebuilt=rebuilt,
-                rebuilt_ms=at_ms,
-                is_cut=is_cut,
-                nothing=nothing,
-                formers=former_models(found),
-                history=known,
-                abandoned=find_abandoned(found, known),
-            )
-        case _:
-            assert_never(binding.source)
-
-
-def _find_files(session: SparkSession, name: str, kind: SourceKind, glob: str) -> Source:
-    """A stream of files: whether there are any, and which are passed over."""
-    try:
-        is_empty = next(find_files(session, glob), None) is None
-    except IllegalArgumentException as error:
-        unlisted = unlisted_name(error)
-        if unlisted is None:
-            raise
-        what = f"Hadoop does not list {find_unlisted(glob, unlisted)}, as its name has a colon."
-        raise RunError.of("file-name", what, why="Nothing of its folder can be read.") from error
-    nothing = explain_no_files(glob) if is_empty else ""
-    local = local_folder(glob)
-    hidden = local_hidden(str(local)) if local is not None else find_hidden(session, glob)
-    return Source(name, kind, nothing=nothing, left_out=explain_hidden(hidden))
-
-
-def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[dict[str, str]]:
+def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[Mapping[str, str]]:
     """The ids of each stream's topics, as they are now."""
-    return [
-        brokers.of(session._jvm, binding.source).find_ids(binding.stream.origin, binding.stream.place)
-        if isinstance(binding.source, Kafka)
-        else {}
-        for binding in bindings
-    ]
+    return [spark_source(binding.source).topic_ids(session, binding, brokers) for binding in bindings]

@@ -14,17 +14,12 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.progress.checkpoint import (
-    CheckpointFiles,
-    file_exists,
-    list_files,
-    rename_seen,
-)
+from lakesql.engine.progress.checkpoint import CheckpointFiles, file_exists, rename_seen
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.globs import list_files
 from lakesql.progress.state import MovedFiles
-from lakesql.progress.stored import LOOKED_AT, SeenFile, newest_seen
-from lakesql.project.profiles import Files, Recorded
-from lakesql.source.pattern import files_below, named_folder, without_scheme
+from lakesql.source.pattern import named_folder, without_scheme
+from lakesql.source.seen_files import LOOKED_AT, SeenFile, newest_seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +84,7 @@ def settle_files(session: SparkSession, folder: str, bindings: Sequence[StreamBi
 def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBinding]) -> Iterator[_Gone]:
     """Spark may order a stateful query's sources otherwise than its FROM does, so that any stream's files will do."""
     places = [
-        (binding.source.path, files_below(binding.source.path, binding.stream.origin.files))
-        for binding in bindings
-        if isinstance(binding.source, Files | Recorded)
+        (place, binding.glob) for binding in bindings for place in binding.source.places if binding.glob is not None
     ]
     files = CheckpointFiles(session, folder)
     for name in sorted(files.names("sources")) if places else ():

@@ -11,21 +11,15 @@ from typing import assert_never
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.snapshots import load_table, table_exists, table_id
-from lakesql.engine.progress.checkpoint import (
-    CheckpointFiles,
-    SeededSource,
-    create_checkpoint,
-    forget_start,
-    list_files,
-    save_origin,
-)
+from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint, forget_start, save_origin
 from lakesql.engine.progress.inspect import read_topics
 from lakesql.engine.progress.progress import Progress
-from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.spark_sources import spark_source
 from lakesql.errors import ProjectError
 from lakesql.model.table_name import TableName
-from lakesql.progress.position import THROUGH, Position, topic_ids
+from lakesql.progress.position import topic_ids
 from lakesql.progress.state import (
     Decision,
     Fresh,
@@ -36,12 +30,10 @@ from lakesql.progress.state import (
     StartFrom,
     newest_batch,
 )
-from lakesql.progress.stored import SeenFile, read_seen
 from lakesql.progress.topics import next_positions
-from lakesql.project.profiles import Files, Kafka, Recorded
-from lakesql.source.origin import FilePath
-from lakesql.source.pattern import escape_glob, files_below
-from lakesql.stream.stream import Start, Stream
+from lakesql.source.seen_files import SeededSource, SeenFile, read_seen
+from lakesql.source.source import Start
+from lakesql.stream.stream import Stream
 
 
 def open_progress(
@@ -113,7 +105,7 @@ def check_starts(state: ProgressState, decision: Decision, bindings: Sequence[St
     for binding in bindings:
         stream, start = binding.stream, _start_of(binding.stream, start_ms)
         if (
-            isinstance(binding.source, Kafka)
+            binding.source.looks_up_start
             and isinstance(start, datetime)
             and start.timestamp() * 1000 > at_ms
             and not positions.get(stream.name)
@@ -133,15 +125,13 @@ def restart(bindings: Sequence[StreamBinding], progress: Progress) -> tuple[Stre
     """The bindings as they are read now: the time of `lakesql rewind --to` stands in the place of `start`, and a table
     that was rebuilt is read from there on."""
     since = {source.name: source.rebuilt_ms for source in progress.sources}
-    bindings = [
-        replace(binding, source=replace(binding.source, since_ms=since.get(binding.stream.name)))
-        if isinstance(binding.source, TableSource)
-        else binding
-        for binding in bindings
-    ]
     start_ms = progress.origin.start_ms
     return tuple(
-        replace(binding, stream=replace(binding.stream, start=_start_of(binding.stream, start_ms)))
+        replace(
+            binding,
+            source=binding.source.rebuilt_since(since.get(binding.stream.name)),
+            stream=replace(binding.stream, start=_start_of(binding.stream, start_ms)),
+        )
         for binding in bindings
     )
 
@@ -172,30 +162,10 @@ def _seed(
     session: SparkSession, binding: StreamBinding, start: StartFrom, old: CheckpointFiles, old_streams: tuple[str, ...]
 ) -> SeededSource:
     name = binding.stream.name
-    position = start.positions.get(name)
-    match binding.source:
-        case Kafka() | TableSource():
-            return SeededSource(position or None)
-        case Recorded(path=path) if position is not None and THROUGH in position:
-            return _seeded(_recorded_through(session, path, position))
-        case Recorded() | Files() if position is not None and name in old_streams:
-            return _seeded(read_seen(old, old_streams.index(name), 0, position["logOffset"]))
-        case Files(path=path) if start.start_ms is not None and isinstance(binding.stream.origin, FilePath):
-            files = list_files(session, files_below(path, binding.stream.origin.files))
-            return _seeded([file for file in files if file.modified_ms < start.start_ms])
-        case _:
-            return SeededSource()
+    seen = None
+    if name in old_streams:
 
+        def seen(last: int) -> Sequence[SeenFile]:
+            return read_seen(old, old_streams.index(name), 0, last)
 
-def _seeded(seen: Sequence[SeenFile]) -> SeededSource:
-    return SeededSource({"logOffset": 0}, tuple(seen)) if seen else SeededSource()
-
-
-def _recorded_through(session: SparkSession, base: str, position: Position) -> list[SeenFile]:
-    """The files of each topic up to the last one that was read: a topic is read in the order of their names."""
-    return [
-        file
-        for topic, last in position[THROUGH].items()
-        for file in list_files(session, f"{escape_glob(base)}/{escape_glob(topic)}/*.jsonl")
-        if file.name <= last
-    ]
+    return spark_source(binding.source).seed(session, binding, start.positions.get(name), start.start_ms, seen)

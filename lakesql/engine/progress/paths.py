@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles, rename_seen
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.project.profiles import Files
-from lakesql.source.origin import FilePath
-from lakesql.source.pattern import Listing, files_below, listing_of, named_folder, without_scheme
+from lakesql.source.pattern import files_below, is_unmeant, listing_of
 
 PATHS_FILE = "paths.json"
 
@@ -45,20 +42,11 @@ def keep_paths(session: SparkSession, folder: str, bindings: Sequence[StreamBind
 
 
 def _paths(bindings: Sequence[StreamBinding]) -> dict[str, str]:
-    return {
-        each.stream.name: each.stream.origin.path
-        for each in bindings
-        if isinstance(each.source, Files) and isinstance(each.stream.origin, FilePath)
-    }
+    """What the streams say of their files, by their names."""
+    in_files = (each.stream for each in bindings if each.source.brings == each.stream.origin.brings == "files")
+    return {stream.name: path for stream in in_files for path in stream.origin.given}
 
 
 def _glob(binding: StreamBinding, path: str) -> str:
-    assert isinstance(binding.source, Files)
-    return files_below(binding.source.path, path)
-
-
-def is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:
-    """Whether a file was listed for one of the paths, and is meant by none: it is in the lists, but was not read."""
-    path = unquote(without_scheme(uri))
-    is_listed = any(path.startswith(f"{named_folder(without_scheme(each.path))}/") for each in listings)
-    return is_listed and not any(each.means(path) for each in listings)
+    (base,) = binding.source.places
+    return files_below(base, path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -13,18 +12,12 @@ from lakesql.engine.ledger.snapshots import JavaTable, read_entry
 from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
 from lakesql.errors import RunError, TransientError
 from lakesql.ledger.entry import Entry, overtaken
-from lakesql.progress.position import (
-    THROUGH,
-    Position,
-    Source,
-    count_between,
-    is_another,
-    is_position_of,
-    spark_position,
-    topic_ids,
-)
+from lakesql.progress.position import count_between, topic_ids
 from lakesql.progress.state import Origin, QueryIdentity, newest_batch
-from lakesql.progress.stored import read_offsets, read_seen
+from lakesql.progress.stored import read_offsets
+from lakesql.source.kinds import SOURCES
+from lakesql.source.seen_files import SeenFile, read_seen
+from lakesql.source.stream_state import Position, SourceState, is_another, spark_position
 
 
 class Progress:
@@ -41,7 +34,7 @@ class Progress:
         identity: QueryIdentity,
         checkpoint: str,
         origin: Origin,
-        sources: Sequence[Source],
+        sources: Sequence[SourceState],
         look: Callable[[], Sequence[Mapping[str, str]]],
         query_hash: str,
         last: int = -1,
@@ -65,7 +58,7 @@ class Progress:
         return self._checkpoint
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[SourceState, ...]:
         """The streams as they were when the query was prepared, with the topics that were found since."""
         return self._sources
 
@@ -195,8 +188,7 @@ class Progress:
         read = {
             name
             for source, position in zip(self._sources, offsets, strict=True)
-            if source.kind == "kafka" and isinstance(position, dict) and is_position_of("kafka", position)
-            for name in position
+            for name in SOURCES[source.kind].offsets(position) or ()
         }
         if read <= _topics(self._sources):
             return
@@ -205,22 +197,16 @@ class Progress:
         gone = dict.fromkeys(read - _topics(sources), "")
         self._sources = tuple(replace(source, topics={**source.topics, **gone}) for source in sources)
 
-    def _complete(self, index: int, source: Source, position: Position) -> Position:
-        """A recorded stream's position with the last file of each topic."""
-        if source.kind != "recorded" or not isinstance(position, dict) or not is_position_of("recorded", position):
-            return position
-        before: Any = self._positions.get(source.name) or {}
-        last = position["logOffset"]
-        known = before if before.get("logOffset", -1) <= last else {}
-        through = dict(known.get(THROUGH, {}))
-        first = known.get("logOffset", -1) + 1
-        if first <= last:
-            for file in read_seen(self._files, index, first, last):
-                through[file.folder] = max(through.get(file.folder, ""), file.name)
-        return {**position, THROUGH: through}
+    def _complete(self, index: int, source: SourceState, position: Position) -> Position:
+        """A position of Spark's with what the ledger keeps beside it."""
+
+        def read(first: int, last: int) -> Sequence[SeenFile]:
+            return read_seen(self._files, index, first, last)
+
+        return SOURCES[source.kind].complete(position, self._positions.get(source.name), read)
 
 
-def _topics(sources: Iterable[Source]) -> set[str]:
+def _topics(sources: Iterable[SourceState]) -> set[str]:
     return {topic for source in sources for topic in source.topics}
 
 

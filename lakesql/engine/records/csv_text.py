@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.names import CORRUPT
-from lakesql.stream.stream import Csv
+from lakesql.records.formats.csv import Csv
 
 TAIL = "_lakesql_tail"
 """The column behind the last one: `TAIL_TEXT` where a record is whole."""

@@ -46,7 +46,8 @@ from lakesql.engine.records.json_text import (
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
-from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Infinity, Unit
+from lakesql.records.formats.csv import Csv
+from lakesql.stream.stream import RECORD_FIELDS, Encoding, Envelope, Infinity, Unit
 from lakesql.stream.text_encoding import UTF_8
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")

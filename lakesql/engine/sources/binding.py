@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from lakesql.model.table_name import TableName
-from lakesql.project.profiles import Connection, Files, Rate
 from lakesql.source.pattern import without_scheme
+from lakesql.source.source import Source
 from lakesql.stream.stream import Stream
 from lakesql.stream.text_encoding import UTF_8, is_wide
 
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
     from lakesql.engine.records.parse import Contract, ContractColumn
     from lakesql.engine.sources.csv_files import FileHeaders
-
-
-@dataclass(frozen=True, slots=True)
-class TableSource:
-    """Another model's table, read as it grows; from a time on, in milliseconds since the epoch, if it was rebuilt."""
-
-    table: TableName
-    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +32,12 @@ class StreamBinding:
     deletes: the table may have rows that came after it. `headers` are those of a batch's CSV files. `files` are those
     that are read, where not all are, and `file_type` is what Spark reads them with, where it is not the contract.
     `set_aside` are the paths of files that are left out. `file_order` are the files of a batch of a change feed, in
-    which the changes of one come before those of the next.
+    which the changes of one come before those of the next. `table` is the table of the project that is read, if one is:
+    its columns are the stream's.
     """
 
     stream: Stream
-    source: Connection | TableSource
+    source: Source
     schema: str = ""
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
@@ -59,11 +52,22 @@ class StreamBinding:
     file_type: T.StructType | None = None
     set_aside: tuple[str, ...] = ()
     file_order: tuple[str, ...] = ()
+    table: TableName | None = None
+
+    @property
+    def glob(self) -> str | None:
+        """The pattern of the files that are read; None where none are."""
+        return self.source.files(self.stream.origin)
+
+    @property
+    def is_in_files(self) -> bool:
+        """Whether the records stand in files of the stream's own format."""
+        return self.source.brings == "files"
 
     @property
     def sets_aside(self) -> bool:
         """Whether files of the stream that cannot be read are set aside."""
-        return self.stream.ignore_corrupt == "dead_letter" and isinstance(self.source, Files)
+        return self.stream.ignore_corrupt == "dead_letter" and self.is_in_files
 
     def is_set_aside(self, path: str) -> bool:
         """Whether the file of this path is left out."""
@@ -73,37 +77,37 @@ class StreamBinding:
     def has_rows(self) -> bool:
         """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
         return not self.schema and (
-            self.has_json or self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
+            self.has_json or self.stream.record_format.has_typed_rows or self.source.brings == "rows"
         )
 
     @property
     def has_changes(self) -> bool:
         """Whether the records are the events of a change feed."""
-        return self.stream.envelope != "none"
+        return self.stream.is_feed
 
     @property
     def is_feed_in_files(self) -> bool:
         """Whether the records are the lines of files, which are in the order of the changes."""
-        return self.has_changes and isinstance(self.source, Files) and not self.is_replayed
+        return self.has_changes and self.is_in_files and not self.is_replayed
 
     @property
     def has_json(self) -> bool:
         """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
         stream = self.stream
-        is_plain = stream.format == "json" and not stream.multiline and stream.encoding == UTF_8
+        is_plain = self.stream.record_format.is_document and not stream.multiline and stream.encoding == UTF_8
         is_plain = is_plain and not self.has_changes
-        return is_plain and isinstance(self.source, Files) and not self.is_replayed
+        return is_plain and self.is_in_files and not self.is_replayed
 
     @property
     def may_have_nanoseconds(self) -> bool:
         """Whether timestamps of its files may be in nanoseconds, which Spark reads as numbers alone."""
-        is_parquet = self.stream.format == "parquet" and isinstance(self.source, Files)
+        is_parquet = self.stream.record_format.has_nanoseconds and self.is_in_files
         return is_parquet and any("timestamp" in column.type for column in self.stream.columns)
 
     @property
     def has_csv_headers(self) -> bool:
         """Whether its files, or the dead letters of these, are CSV whose first record names the columns."""
-        return self.stream.format == "csv" and self.stream.csv.header and isinstance(self.source, Files)
+        return self.stream.record_format.has_headers(self.stream.csv) and self.is_in_files
 
 
 def contract_of(binding: StreamBinding) -> Contract:
@@ -111,7 +115,7 @@ def contract_of(binding: StreamBinding) -> Contract:
     from lakesql.engine.records.parse import Contract  # only here: what finds connections needs no pyspark
 
     stream = binding.stream
-    assert stream.format in ("json", "csv", "avro", "string", "bytes")
+    assert stream.format in ("json", "csv", "avro", "string", "bytes"), "rows with types are not parsed"
     names = {name.lower() for name in stream.key}
     key = tuple(column.field for column in stream.columns if column.name.lower() in names)
     fields = {column.name: column.field for column in stream.columns}
@@ -133,7 +137,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         tombstones="" if binding.is_replayed else binding.tombstones,
         unused=tuple(fields[name] for name in binding.unused),
         headers=tuple(header for header, _ in binding.headers.files) if binding.headers else (),
-        is_one_line=isinstance(binding.source, Files) and not stream.multiline and not binding.is_replayed,
+        is_one_line=binding.is_in_files and not stream.multiline and not binding.is_replayed,
         encoding=UTF_8 if is_wide(stream.encoding) else stream.encoding,
         invalid_text=stream.invalid_text,
         is_replayed=binding.is_replayed,

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,38 +19,31 @@ from typing import Any, Self, TypeVar
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from lakesql.engine.spark.address import first_reachable
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.jars import spark_jars
 from lakesql.engine.spark.java import Java
-from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, did_you_mean
-from lakesql.project.profiles import Kafka
+from lakesql.errors import Place, Problem, ProfileError, RunError
 from lakesql.secrets import find_secrets
+from lakesql.source.cluster import (
+    ANSWER_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    Topic,
+    client_options,
+    newest_shares,
+    reach_broker,
+    unknown_topic,
+    unreachable,
+)
+from lakesql.source.kafka import Kafka
 from lakesql.source.origin import Origin
 from lakesql.stream.recording import RawRecord
 
 T = TypeVar("T")
 
-Offsets = Mapping[str, Mapping[int, int]]
-"""By topic and partition: an offset, as in Spark's checkpoints."""
-
-REQUEST_TIMEOUT_MS = 4_000
-ANSWER_TIMEOUT_MS = 8_000
-"""How long a request and a question may take. Brokers answer in milliseconds."""
-
 _KAFKA = "org.apache.kafka."
 
 MAX_SHOWN = 600
 """How many characters of the client's own words an error shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as it stands. A topic that is deleted and made again has another id."""
-
-    name: str
-    id: str
-    partitions: tuple[int, ...]
 
 
 class Broker:
@@ -255,81 +247,6 @@ class Brokers:
             return broker
 
 
-PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
-"""How long a client waits for a broker, unless the profile says it: a query that is stopped waits as long, and a run is
-to end within 30 s. Kafka's own default is a minute."""
-
-LOGIN_PATIENCE = {"sasl.login.connect.timeout.ms": "10000", "sasl.login.read.timeout.ms": "10000"}
-"""How long it waits for the server that gives it a token. Kafka's own default is for ever."""
-
-
-def client_options(connection: Kafka) -> dict[str, str]:
-    """What every client of the connection is given: records of transactions that were not committed are not read."""
-    patience = {} if PATIENCE.keys() & connection.options.keys() else PATIENCE
-    return {
-        "isolation.level": "read_committed",
-        **patience,
-        **LOGIN_PATIENCE,
-        **connection.options,
-        "bootstrap.servers": connection.bootstrap_servers,
-    }
-
-
-FETCHES = {"max.poll.records": "5000", "fetch.max.wait.ms": "10"}
-"""How a task fetches its records from a broker, unless the profile says it.
-
-Spark asks for both ends of the partition after each poll, and drops what the consumer has fetched in advance. So a poll
-takes all of a fetch; and the broker, which answers in turn, does not hold a fetch at the end of the partition for half
-a second, Kafka's default, before it says where the end is.
-"""
-
-
-def consumer_options(connection: Kafka) -> dict[str, str]:
-    """What a consumer of the connection is given."""
-    return {**FETCHES, **client_options(connection)}
-
-
-def reach_broker(servers: str) -> str:
-    """The first address of `servers` that takes a connection; a client needs one to find the others."""
-    try:
-        return first_reachable(servers)
-    except ConnectionError as error:
-        raise unreachable(servers, str(error)) from None
-
-
-def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
-    """How many offsets each partition of `latest` is ahead of a reader that stands at `end`."""
-    return {
-        topic: {
-            partition: max(0, last - end.get(topic, {}).get(partition, 0)) for partition, last in partitions.items()
-        }
-        for topic, partitions in latest.items()
-    }
-
-
-def find_held(ends: Offsets, readable: Offsets) -> dict[str, dict[int, int]]:
-    """The partitions of which a reader may not see all up to `ends`, and from where on not.
-
-    What is `readable` is to be asked after the ends: what has been written between is none of it.
-    """
-    found = {
-        topic: {partition: at for partition, at in partitions.items() if at < ends[topic][partition]}
-        for topic, partitions in readable.items()
-    }
-    return {topic: partitions for topic, partitions in found.items() if partitions}
-
-
-def newest_shares(first: Offsets, end: Offsets, count: int) -> dict[str, dict[int, int]]:
-    """Where to begin in each partition to read the newest `count` offsets: equal shares, as far as they go."""
-    held = sorted((end[topic][each] - at, topic, each) for topic in first for each, at in first[topic].items())
-    begin_at: dict[str, dict[int, int]] = {topic: {} for topic in first}
-    for position, (size, topic, partition) in enumerate(held):
-        share = min(size, -(-count // (len(held) - position)))  # what a small one leaves is for the larger ones
-        count -= share
-        begin_at[topic][partition] = end[topic][partition] - share
-    return begin_at
-
-
 def _id_of(described: Any) -> str:
     return str(described.topicId().toString())
 
@@ -406,19 +323,3 @@ def _causes(raised: Any) -> Iterator[tuple[str, str]]:
     while raised is not None:
         yield str(raised.getClass().getSimpleName()), str(raised.getMessage() or "")
         raised = raised.getCause()
-
-
-def unknown_topic(name: str, servers: str, there: Collection[str], place: Place | None) -> Problem:
-    """That a cluster has no topic of this name; `there` are those that it has."""
-    what, fix = f"There is no topic '{name}' at {servers}.", did_you_mean(name, there)
-    return Problem("unknown-topic", what, fix=fix, place=place)
-
-
-def unreachable(servers: str, why: str) -> LakesqlError:
-    """That no broker of a cluster answers."""
-    return TransientError.of(
-        "connection-unreachable",
-        f"No broker answers at {servers}.",
-        why=why,
-        fix="Start the broker, or correct `bootstrap_servers` and `options` of the connection in profiles.yml.",
-    )

@@ -27,7 +27,8 @@ from lakesql.engine.spark.failure import find_transient, read_cause
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.names import CORRUPT
-from lakesql.stream.stream import Csv, Stream
+from lakesql.records.formats.csv import Csv
+from lakesql.stream.stream import Stream
 from lakesql.stream.text_encoding import UTF_8, is_wide, java_name
 
 BYTES = "ISO-8859-1"

@@ -1,4 +1,4 @@
-"""The files that Spark reads for a pattern: those that match, those in folders that match, and those it passes over."""
+"""The files that Spark reads for a pattern, by Hadoop's own listing of them, and those that it passes over."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakesql.project.catalog import local_folder
+from lakesql.engine.spark.gateway import java_class
+from lakesql.location import local_folder
+from lakesql.source.local_files import is_read_within
 from lakesql.source.pattern import (
     escape_glob,
-    expand_braces,
-    is_pattern,
     is_read,
     listing_of,
     named_folder,
-    part_regex,
-    split_path,
-    unescape_glob,
 )
+from lakesql.source.seen_files import SeenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +32,16 @@ def find_hidden(session: SparkSession, glob: str) -> list[str]:
     """The paths of those files that a pattern means, and that Spark passes over because of a name."""
     found = (str(status.getPath().toUri().getPath()) for status, is_hidden in _find_matches(session, glob) if is_hidden)
     return sorted(found)
+
+
+def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
+    """The files that Spark reads for a pattern of Hadoop's, in order of their URIs."""
+    encode = java_class("org.apache.spark.paths.SparkPath").fromFileStatus
+    # Of a local file Spark writes `file:///…` and Hadoop `file:/…`.
+    encoded = ((str(encode(status).urlEncoded()), status) for status in find_files(session, glob))
+    uris = ((re.sub("^file:/(?!/)", "file:///", uri), status) for uri, status in encoded)
+    files = (SeenFile(uri, int(status.getModificationTime())) for uri, status in uris)
+    return sorted(files, key=lambda file: file.path)
 
 
 def find_unlisted(glob: str, name: str) -> str:
@@ -60,34 +68,6 @@ def spark_path(session: SparkSession, path: str) -> str:
     return f"{name[:-1]}{{{escape_glob(name[-1])}}}"
 
 
-def local_files(glob: str) -> Iterator[Path]:
-    """`find_files` on this machine's disk, without Java; in order of their names."""
-    return (file for file, is_hidden in _local_matches(glob) if not is_hidden)
-
-
-def local_hidden(glob: str) -> list[str]:
-    """`find_hidden` on this machine's disk, without Java."""
-    return [str(file) for file, is_hidden in _local_matches(glob) if is_hidden]
-
-
-def possible_files(glob: str) -> Iterator[Path]:
-    """All files of this machine's disk that Spark lists for a pattern, and perhaps some that it does not.
-
-    `find_files` without Java where none may be missed. Raises `ValueError` where the pattern's meaning, or what a link
-    leads to, is not surely the same to both, and `OSError` where a folder cannot be read.
-    """
-    listing = listing_of(glob)
-    for pattern in expand_braces(listing.path):
-        parts = split_path(pattern)
-        if parts[0] or any(re.search(r"(?<!\\)[?\[{}]", part) for part in parts):
-            raise ValueError(f"{glob} is left to Hadoop")
-        for place in _matches(Path("/"), parts):
-            if place.is_dir():
-                yield from _files_within(place)
-            elif is_read(place.name):
-                yield place
-
-
 def _find_matches(session: SparkSession, glob: str) -> Iterator[tuple[Any, bool]]:
     """Each file that a pattern means, and whether Spark passes over it."""
     listing = listing_of(glob)
@@ -104,63 +84,9 @@ def _find_matches(session: SparkSession, glob: str) -> Iterator[tuple[Any, bool]
             file = within.next()
             name = str(file.getPath().toUri().getPath())
             if listing.means(name):
-                yield file, not _is_read_within(folder, name)
+                yield file, not is_read_within(folder, name)
 
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
-    from lakesql.engine.spark.gateway import java_class  # only here: the rest asks no Java
-
     place = java_class("org.apache.hadoop.fs.Path")(path)
     return place.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), place
-
-
-def _is_read_within(folder: str, file: str) -> bool:
-    return all(map(is_read, file.removeprefix(folder).strip("/").split("/")))
-
-
-def _local_matches(glob: str) -> Iterator[tuple[Path, bool]]:
-    listing = listing_of(glob)
-    places = {place for pattern in expand_braces(listing.path) for place in _matches(Path("/"), split_path(pattern))}
-    for place in sorted(places):
-        if not place.is_dir():
-            if listing.means(str(place)):
-                yield place, not is_read(place.name)
-            continue
-        files = sorted(Path(folder, name) for folder, _, names in os.walk(place) for name in names)
-        for file in files:
-            if listing.means(str(file)):
-                yield file, not _is_read_within(str(place), str(file))
-
-
-def _matches(folder: Path, parts: list[str]) -> Iterator[Path]:
-    """What below a folder matches the parts of a pattern without braces, hidden names too."""
-    if not parts:
-        yield folder
-        return
-    part, rest = parts[0], parts[1:]
-    if not part:
-        yield from _matches(folder, rest)
-        return
-    if not is_pattern(part):
-        named = folder / unescape_glob(part)
-        if os.path.lexists(named):
-            yield from _matches(named, rest)
-        return
-    if not folder.is_dir():
-        return
-    fits = re.compile(part_regex(part)).fullmatch
-    for found in folder.iterdir():
-        if fits(found.name):
-            yield from _matches(found, rest)
-
-
-def _files_within(folder: Path) -> Iterator[Path]:
-    for place in folder.iterdir():
-        if not is_read(place.name):
-            continue
-        if place.is_symlink():
-            raise ValueError(f"{place} is a link")
-        if place.is_dir():
-            yield from _files_within(place)
-        else:
-            yield place

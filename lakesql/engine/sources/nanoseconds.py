@@ -20,19 +20,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.clock import now_ms
+from lakesql.counts import count
 from lakesql.engine.records.finer_times import is_finer
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.files import row_type
 from lakesql.engine.sources.parsed import pack_one
-from lakesql.engine.sources.raw import read_raw, row_type
+from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.sources.scans import scanned_files, united
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import as_given, frame_of
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted
-from lakesql.observe.text import count
-from lakesql.project.profiles import Files
-from lakesql.source.pattern import escape_glob, files_below, listing_of, without_scheme
+from lakesql.source.pattern import escape_glob, listing_of, without_scheme
 
 READERS = 8
 """How many footers are read at once."""
@@ -104,8 +104,8 @@ _Kinds = Mapping[T.StructType | None, list[str]]
 
 
 def _kinds_of(session: SparkSession, binding: StreamBinding, files: Sequence[str]) -> _Kinds:
-    assert isinstance(binding.source, Files)
-    listing = listing_of(files_below(binding.source.path, binding.stream.origin.files))
+    assert binding.glob is not None
+    listing = listing_of(binding.glob)
     uris = sorted(uri for uri in set(files) if listing.means(without_scheme(_path_of(uri))))
     with ThreadPoolExecutor(READERS) as pool:
         footers = list(pool.map(partial(_read_footer, session), uris))

@@ -24,7 +24,7 @@ from lakesql.engine.records.parse import (
     row_reason,
     with_words,
 )
-from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
+from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.column_names import in_columns
 from lakesql.engine.sources.csv_files import with_prefixes
@@ -45,7 +45,6 @@ from lakesql.names import (
     TOMBSTONE,
     UNPARSABLE,
 )
-from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
 
@@ -151,13 +150,9 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
         offset = place_in_files(raw["topic"], binding.file_order)
     else:
         source, partition = raw["topic"], raw["partition"]
-        offset = raw["offset"] if _has_offsets(binding) else F.monotonically_increasing_id()
+        offset = raw["offset"] if binding.source.has_offsets else F.monotonically_increasing_id()
     place = (source.alias("source"), partition.cast("bigint").alias("partition"), offset.alias("offset"))
     return records.withColumn(POSITION, F.struct(*place))
-
-
-def _has_offsets(binding: StreamBinding) -> bool:
-    return not isinstance(binding.source, Files | TableSource)
 
 
 def empty_records(session: SparkSession, binding: StreamBinding, select: Select) -> DataFrame:
@@ -168,8 +163,8 @@ def empty_records(session: SparkSession, binding: StreamBinding, select: Select)
         added.append(f"CAST(NULL AS struct<{change}>) AS {CHANGE}")
     if select.writing.is_positioned:
         added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
-    if isinstance(binding.source, TableSource):
-        return session.table(table_name(binding.source.table)).limit(0).selectExpr("*", *added)
+    if (table := binding.table) is not None:
+        return session.table(table_name(table)).limit(0).selectExpr("*", *added)
     columns = [f"CAST(NULL AS {column.type}) AS {identifier(column.name)}" for column in binding.stream.columns]
     return session.range(0).selectExpr(*columns, *added)
 
@@ -195,7 +190,8 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
             value, reason = F.coalesce(row[CORRUPT], value), F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason)
     # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
     value = F.when(reason.isNotNull(), value.cast("binary"))
-    types = {} if isinstance(binding.source, TableSource) else {c.field: c.type for c in binding.stream.columns}
+    declared = binding.stream.columns if binding.table is None else ()
+    types = {column.field: column.type for column in declared}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
     cast = "try_cast" if binding.has_json else "cast"  # what does not fit is in a row that is rejected

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakesql.engine.spark.address import first_reachable
+from lakesql.address import first_reachable
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import FAST_COMPILER, Jvm, Launch, kill_jvm, start_jvm, wait_for_jvm
 from lakesql.errors import Place, Problem, ProfileError, RunError

@@ -23,7 +23,7 @@ def check_feed(select: Select) -> Iterator[Problem]:
     model, query = select.model, select.query
     mode = model.config.mode
     streams = [select.streams[name] for name in query.streams_read]
-    feeds = [stream for stream in streams if stream.envelope != "none"]
+    feeds = [stream for stream in streams if stream.is_feed]
     if len(streams) != 1 or not feeds:
         yield Problem(
             "cdc-stream",

@@ -193,7 +193,7 @@ class UpsertBatches(Batches):
         query = self.select.query
         if query.stateful or self.config.delete_when or "op" in query.change_fields:
             return ""
-        return next((name for name in query.streams_read if self.select.streams[name].envelope != "none"), "")
+        return next((name for name in query.streams_read if self.select.streams[name].is_feed), "")
 
     def _find_contradictions(self) -> Iterator[Contradiction]:
         config = self.config

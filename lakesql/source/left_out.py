@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from lakesql.observe.text import count
+from lakesql.counts import count
 
 SHOWN = 3
 """How many files are named."""

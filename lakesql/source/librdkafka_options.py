@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from lakesql.project.profiles import Kafka
+if TYPE_CHECKING:
+    from lakesql.source.kafka import Kafka
 
 
 @dataclass(frozen=True, slots=True)

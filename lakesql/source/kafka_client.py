@@ -7,17 +7,19 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from lakesql.engine.sources.broker import ANSWER_TIMEOUT_MS, Topic, reach_broker, unknown_topic, unreachable
 from lakesql.errors import Place, Problem, ProfileError
-from lakesql.project.librdkafka_options import librdkafka_options
-from lakesql.project.profiles import Kafka
 from lakesql.secrets import find_secrets
-from lakesql.stream.stream import Stream
+from lakesql.source.cluster import ANSWER_TIMEOUT_MS, Topic, reach_broker, unknown_topic, unreachable
+from lakesql.source.librdkafka_options import librdkafka_options
+from lakesql.source.source import AskedStream
+
+if TYPE_CHECKING:
+    from lakesql.source.kafka import Kafka
 
 REQUEST_S = 2.0
 """How long librdkafka may take for one try to reach a broker; what keeps it from it is known after each."""
@@ -34,7 +36,7 @@ class Held:
     problems: tuple[Problem, ...] = ()
 
 
-def read_offsets(connection: Kafka, streams: Collection[Stream]) -> dict[str, Held]:
+def read_offsets(connection: Kafka, streams: Collection[AskedStream]) -> dict[str, Held]:
     """What the topics of each stream hold, by the streams' names.
 
     Of the connection's options those are given to librdkafka that it has a counterpart of. Raises what `open_broker`

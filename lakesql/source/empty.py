@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lakesql.project.catalog import local_folder
+from lakesql.location import local_folder
 from lakesql.source.origin import Origin
 from lakesql.source.pattern import is_pattern, named_folder, unescape_glob
 
 if TYPE_CHECKING:
-    from lakesql.engine.sources.broker import Offsets
+    from lakesql.source.cluster import Offsets
 
 
 def explain_no_files(glob: str) -> str:

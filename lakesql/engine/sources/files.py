@@ -1,0 +1,157 @@
+"""Plain files: their records by the stream's format, from text lines to the rows of Parquet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar, assert_never
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.quote import identifier
+from lakesql.engine.records.finer_times import in_microseconds, with_finer
+from lakesql.engine.records.json_text import split_documents
+from lakesql.engine.records.parse import JSON_OPTIONS, has_words, read_type
+from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
+from lakesql.engine.sources.found_files import find_state, held_files, seed_seen
+from lakesql.engine.sources.globs import list_files
+from lakesql.engine.sources.raw_columns import Reader, as_rows, raw_columns
+from lakesql.engine.sources.read_files import file_path, load_files, text_lines
+from lakesql.engine.sources.spark_source import SparkSource, check_origin
+from lakesql.names import CORRUPT
+from lakesql.source.files import Files
+from lakesql.source.pattern import without_scheme
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import Position, SourceState
+
+FILE = ("_metadata.file_path", "_metadata.file_modification_time")
+"""The topic and the time of a file's records."""
+
+
+class SparkFiles(SparkSource):
+    """Plain files."""
+
+    kind: ClassVar[str] = Files.kind
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """The records of each file, once it is there."""
+        return _read(session, session.readStream, binding)
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """The records of the files that are there."""
+        return _read(session, session.read, binding)
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """Whether there are files, and which are passed over."""
+        check_origin(binding, "files", "path")
+        return find_state(session, binding)
+
+    def seed(
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        position: Position,
+        start_ms: int | None,
+        seen: Callable[[int], Sequence[SeenFile]] | None,
+    ) -> SeededSource:
+        """The files that were read; at a time, those that are older."""
+        if position is not None and seen is not None:
+            return seed_seen(position, seen)
+        if start_ms is None or binding.glob is None:
+            return SeededSource()
+        files = list_files(session, binding.glob)
+        return SeededSource.of([file for file in files if file.modified_ms < start_ms])
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """Files that were read, and are gone; and how many are there."""
+        return held_files(session, binding, seen())
+
+
+def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
+    check_origin(binding, "files", "path")
+    stream = binding.stream
+    match stream.format:
+        case "csv" if stream.multiline or stream.csv.quote:  # or a quoted value's middle lines look like records
+            reader = reader.schema(RECORD_SCHEMA).options(**record_options(stream))
+            records = load_files(session, reader, binding, "csv")
+            return record_values(records, stream).selectExpr(*raw_columns(*FILE, value="value"))
+        case "json" if stream.multiline:
+            files = load_files(session, reader.option("wholetext", True), binding, "text")
+            return split_documents(files).selectExpr(*raw_columns(*FILE, value="value"))
+        case "csv" | "string" | "bytes":
+            lines = text_lines(session, reader, binding)
+            return lines.selectExpr(*raw_columns(*FILE, value="value"))
+        case "json" if not binding.has_json:
+            lines = text_lines(session, reader, binding)
+            return lines.selectExpr(*raw_columns(*FILE, value="value")).where("trim(CAST(value AS string)) != ''")
+        case "json" | "parquet" | "avro":
+            kind = row_type(binding)
+            reader = reader.schema(binding.file_type or kind)
+            reader = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)
+            if binding.has_json and has_words(contract_of(binding)):
+                reader = reader.option("allowNonNumericNumbers", False)
+            rows = load_files(session, reader, binding, stream.format)
+            names = kind.names
+            if binding.may_have_nanoseconds:
+                names = [*names, CORRUPT]
+                rows = _in_contract_types(rows, binding, kind)
+            return as_rows(with_folder_columns(rows, kind, binding.source.places[0]), names, *FILE)
+        case _:
+            assert_never(stream.format)
+
+
+def _in_contract_types(rows: DataFrame, binding: StreamBinding, kind: T.StructType) -> DataFrame:
+    """The rows of Parquet files in the contract's types, and in `_lakesql_corrupt` each that is to be a dead letter."""
+    no_letter = rows.withColumn(CORRUPT, F.lit(None).cast("string"))
+    if binding.file_type is None:
+        return no_letter
+    is_exact = binding.stream.nanoseconds == "dead_letter"
+    read = with_finer(rows, binding.file_type, kind) if is_exact else no_letter
+    return in_microseconds(read, binding.file_type, kind)
+
+
+def row_type(binding: StreamBinding) -> T.StructType:
+    """The columns that files of rows are read with: the contract's, and for JSON the text that does not fit."""
+    if binding.has_json:
+        return read_type(contract_of(binding))
+    return T.StructType([T.StructField(column.name, column.type) for column in contract_columns(binding.stream)])
+
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What a folder's name has in place of NULL."""
+
+
+def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataFrame:
+    """The rows with those columns from the names of their folders (`day=3`) that the files do not have themselves.
+
+    Folders below the connection's own are looked at. A value is escaped there as in a URL, as Hive does it. One that
+    the column's type does not take fails the batch.
+    """
+    uri = F.col("_metadata.file_path")
+    fields = (field for field in kind.fields if field.name != CORRUPT and isinstance(field.dataType, T.AtomicType))
+    read = {field.name: F.col(identifier(field.name)) for field in fields}
+    return rows.withColumns(
+        {
+            name: F.when(column.isNull() & uri.contains("="), _folder_value(uri, kind[name], base)).otherwise(column)
+            for name, column in read.items()
+        }
+    )
+
+
+def _folder_value(uri: Column, field: T.StructField, base: str) -> Column:
+    """The value of a column in the names of a file's folders; NULL where none has it."""
+    above = len([*filter(None, without_scheme(base).split("/"))])
+    name = rf"\A(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?:/+[^/]+){{{above}}}/(?:.*/)?(?i:{re.escape(field.name)})="
+    path = file_path(uri)
+    written = F.regexp_extract(path, f"{name}([^/]*)/", 1)
+    text = F.coalesce(F.try_url_decode(F.replace(written, F.lit("+"), F.lit("%2B"))), written)
+    value = text.try_cast(field.dataType)
+    said = F.concat(path, F.lit(f": the folder's value of {field.name} is no {field.dataType.simpleString()}: "), text)
+    checked = F.when(value.isNull(), F.raise_error(said).cast(field.dataType)).otherwise(value)
+    return F.when(path.rlike(f"{name}[^/]*/") & (written != HIVE_NULL), checked)

@@ -1,0 +1,57 @@
+"""What sources that are files in folders have in common, as Hadoop lists them: what is there, and what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+
+from lakesql.counts import count
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.globs import find_files, find_hidden, find_unlisted, list_files
+from lakesql.engine.spark.failure import unlisted_name
+from lakesql.errors import RunError
+from lakesql.location import local_folder
+from lakesql.source.empty import explain_no_files
+from lakesql.source.file_folder import BATCHES
+from lakesql.source.left_out import explain_hidden
+from lakesql.source.local_files import local_hidden
+from lakesql.source.pattern import is_unmeant, listing_of
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import Position, SourceState
+
+
+def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
+    """A stream of files: whether there are any, and which are passed over."""
+    glob, name, kind = binding.glob, binding.stream.name, binding.source.kind
+    assert glob is not None
+    try:
+        is_empty = next(find_files(session, glob), None) is None
+    except IllegalArgumentException as error:
+        unlisted = unlisted_name(error)
+        if unlisted is None:
+            raise
+        what = f"Hadoop does not list {find_unlisted(glob, unlisted)}, as its name has a colon."
+        raise RunError.of("file-name", what, why="Nothing of its folder can be read.") from error
+    nothing = explain_no_files(glob) if is_empty else ""
+    local = local_folder(glob)
+    hidden = local_hidden(str(local)) if local is not None else find_hidden(session, glob)
+    return SourceState(name, kind, nothing=nothing, left_out=explain_hidden(hidden))
+
+
+def seed_seen(position: Position, seen: Callable[[int], Sequence[SeenFile]] | None) -> SeededSource:
+    """The files that the former checkpoint has read up to a position, where it knows them."""
+    if position is None or seen is None:
+        return SeededSource()
+    return SeededSource.of(seen(position[BATCHES]))
+
+
+def held_files(session: SparkSession, binding: StreamBinding, seen: Sequence[SeenFile]) -> tuple[list[str], str]:
+    """The names of those files that were read, and are gone; and how many are there, in words."""
+    assert binding.glob is not None
+    there = {file.path for file in list_files(session, binding.glob)}
+    missing = [file for file in seen if file.path not in there]
+    listings = [listing_of(binding.glob)]
+    gone = sorted(file.name for file in missing if not is_unmeant(file.path, listings))
+    return gone, count(len(there), "file")

@@ -1,0 +1,141 @@
+"""Kafka's topics, read by Spark's own source; their broker is asked for what they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.counts import count
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Broker, Brokers
+from lakesql.engine.sources.raw_columns import Reader
+from lakesql.engine.sources.spark_source import EARLIER_OFFSETS, Place, SparkSource, check_origin
+from lakesql.model.writing import TASK_RECORDS
+from lakesql.source.cluster import consumer_options, find_held
+from lakesql.source.empty import explain_no_records
+from lakesql.source.kafka import Kafka
+from lakesql.source.origin import TopicPattern
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import Position, SourceState
+
+POLL_TIMEOUT_MS = 15_000
+"""How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last
+batch: Spark's own two minutes are too much for that."""
+
+
+class SparkKafka(SparkSource):
+    """Kafka's topics."""
+
+    kind: ClassVar[str] = Kafka.kind
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """The records as they arrive."""
+        stream = binding.stream
+        reader = _of_topics(session.readStream, binding)
+        if isinstance(stream.start, datetime):  # a partition without a record that young starts at its end
+            reader = reader.option("startingTimestamp", _milliseconds(stream.start))
+            reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
+        else:
+            reader = reader.option("startingOffsets", stream.start)
+        if stream.max_per_batch:
+            reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
+        return reader.load().drop("timestampType")
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """The records that are there now, from the first one or from the stream's time on."""
+        assert brokers is not None, "what a topic has now is asked of its broker"
+        stream = binding.stream
+        reader = _of_topics(session.read, binding)
+        if isinstance(stream.start, datetime):  # which Spark has no word for
+            broker = _broker(session, binding, brokers)
+            topics = broker.find_topics(stream.origin, stream.place).values()
+            starts = broker.offsets_since(topics, _milliseconds(stream.start))
+            reader = reader.option("startingOffsets", json.dumps(starts))
+        return reader.load().drop("timestampType")
+
+    def read_before(self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]) -> DataFrame:
+        """The records of the offsets before these."""
+        ends: dict[str, dict[str, int]] = {}
+        for topic, partition, offset in places:
+            ends.setdefault(topic, {})[str(partition)] = offset
+        starts = {
+            topic: {partition: max(0, offset - EARLIER_OFFSETS) for partition, offset in offsets.items()}
+            for topic, offsets in ends.items()
+        }
+        assigned = {topic: [*map(int, offsets)] for topic, offsets in ends.items()}
+        reader = _reader(session.read, _cluster(binding)).option("failOnDataLoss", False)
+        reader = reader.option("assign", json.dumps(assigned))
+        reader = reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
+        return reader.load().drop("timestampType")
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """The topics, which offsets they hold, and which of these a reader does not see yet."""
+        stream, broker = binding.stream, _broker(session, binding, brokers)
+        topics = broker.find_topics(stream.origin, stream.place)
+        ids = {topic: found.id for topic, found in topics.items()}
+        beginnings, ends = broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
+        nothing = explain_no_records(stream.origin, beginnings, ends)
+        held = find_held(ends, broker.end_offsets(topics.values()))
+        return SourceState(stream.name, self.kind, ids, beginnings, ends, nothing=nothing, held=held)
+
+    def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
+        """The ids, as the broker says them."""
+        return _broker(session, binding, brokers).find_ids(binding.stream.origin, binding.stream.place)
+
+    def seed(
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        position: Position,
+        start_ms: int | None,
+        seen: Callable[[int], Sequence[SeenFile]] | None,
+    ) -> SeededSource:
+        """The offsets; without any, Spark begins by the stream's `start`."""
+        return SeededSource(position or None)
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """The offsets before the first one of each partition, and how many there are from there on."""
+        begins = [(t, p, at) for t, ends in sorted(state.beginnings.items()) for p, at in sorted(ends.items())]
+        ends = sum(end for partitions in state.ends.values() for end in partitions.values())
+        gone = [f"{topic}-{partition}: 0 to {at - 1}" for topic, partition, at in begins if at > 0]
+        return gone, count(ends - sum(at for *_, at in begins), "record")
+
+
+def _cluster(binding: StreamBinding) -> Kafka:
+    assert binding.source.cluster is not None
+    return binding.source.cluster
+
+
+def _broker(session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Broker:
+    return brokers.of(session._jvm, _cluster(binding))
+
+
+def _milliseconds(start: datetime) -> int:
+    return round(start.timestamp() * 1000)
+
+
+def _of_topics(reader: Reader, binding: StreamBinding) -> Reader:
+    """A reader of the topics that the stream means."""
+    check_origin(binding, "records", "topic")
+    origin = binding.stream.origin
+    reader = _reader(reader, _cluster(binding)).option("maxRecordsPerPartition", TASK_RECORDS)
+    if isinstance(origin, TopicPattern):  # without the bounds Spark looks for it within a name
+        return reader.option("subscribePattern", f"^(?:{origin.pattern})$")
+    return reader.option("subscribe", ",".join(origin.given))
+
+
+def _reader(reader: Reader, connection: Kafka) -> Reader:
+    """A reader of a connection's topics, of whichever it is told."""
+    reader = reader.format("kafka").option("includeHeaders", True)
+    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
+    for key, value in consumer_options(connection).items():
+        reader = reader.option(f"kafka.{key}", value)
+    if connection.group_id_prefix:
+        reader = reader.option("groupIdPrefix", connection.group_id_prefix)
+    return reader

@@ -1,0 +1,51 @@
+"""Spark's generator of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.compile.quote import text
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.raw_columns import as_rows
+from lakesql.engine.sources.spark_source import SparkSource
+from lakesql.source.rate import Rate
+from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SourceState
+
+RATE_SAMPLE = 1000
+"""How many rows a generator has where they are asked for at once."""
+
+
+class SparkRate(SparkSource):
+    """A generator."""
+
+    kind: ClassVar[str] = Rate.kind
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """Its rows, from now on."""
+        assert isinstance(binding.source, Rate)
+        rows = session.readStream.format("rate").option("rowsPerSecond", binding.source.rows_per_second).load()
+        return _as_raw(rows, binding)
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """Some rows."""
+        rows = session.range(RATE_SAMPLE).selectExpr("current_timestamp() AS timestamp", "id AS value")
+        return _as_raw(rows, binding)
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """There is always something."""
+        return SourceState(binding.stream.name, self.kind)
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """Nothing is kept."""
+        return [], "rows"
+
+
+def _as_raw(rows: DataFrame, binding: StreamBinding) -> DataFrame:
+    return as_rows(rows, binding.stream.column_names, text("rate"), offset="value", timestamp="timestamp")

@@ -1,0 +1,110 @@
+"""Recorded topics: lines of JSON that hold Kafka's records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import ClassVar
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.found_files import find_state, held_files, seed_seen
+from lakesql.engine.sources.globs import list_files
+from lakesql.engine.sources.raw_columns import Reader
+from lakesql.engine.sources.read_files import file_path, text_lines
+from lakesql.engine.sources.spark_source import SparkSource, check_origin
+from lakesql.project.files import date_by_name
+from lakesql.source.origin import TopicPattern
+from lakesql.source.pattern import escape_glob
+from lakesql.source.recorded import Recorded
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import THROUGH, Position, SourceState
+
+_RECORDED_TYPE = (
+    "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>,"
+    "key_base64:string,value_base64:string>"
+)
+
+
+class SparkRecorded(SparkSource):
+    """Recorded topics. `start: latest` reads all of them: nothing arrives in a recording later."""
+
+    kind: ClassVar[str] = Recorded.kind
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """The records of each file, once it is there."""
+        return _read(session, session.readStream, binding)
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """The records of the files that are there."""
+        return _read(session, session.read, binding)
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """Whether there are files, and which are passed over."""
+        check_origin(binding, "records", "topic")
+        return find_state(session, binding)
+
+    def seed(
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        position: Position,
+        start_ms: int | None,
+        seen: Callable[[int], Sequence[SeenFile]] | None,
+    ) -> SeededSource:
+        """The files up to the last one of each topic that was read: a topic is read in the order of their names."""
+        if position is None or THROUGH not in position:
+            return seed_seen(position, seen)
+        files = [
+            file
+            for base in binding.source.places
+            for topic, last in position[THROUGH].items()
+            for file in list_files(session, f"{escape_glob(base)}/{escape_glob(topic)}/*.jsonl")
+            if file.name <= last
+        ]
+        return SeededSource.of(files)
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """Files that were read, and are gone; and how many are there."""
+        return held_files(session, binding, seen())
+
+
+def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
+    """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value."""
+    check_origin(binding, "records", "topic")
+    if (folder := binding.source.recording) is not None:
+        date_by_name(folder)
+    stream = binding.stream
+    lines = text_lines(session, reader, binding)
+    topic = file_path(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
+    record = F.from_json("value", _RECORDED_TYPE).alias("r")
+    rows = lines.select("value", topic.alias("topic"), record)
+    if isinstance(stream.origin, TopicPattern):
+        rows = rows.where(F.col("topic").rlike(f"^(?:{stream.origin.pattern})$"))
+    is_record = F.col("r.partition").isNotNull()
+    if isinstance(stream.start, datetime):
+        first_ms = round(stream.start.timestamp() * 1000)
+        rows = rows.where(~is_record | (F.col("r.timestamp") >= first_ms))
+    header = F.transform(
+        "r.headers", lambda pair: F.struct(pair[0].alias("key"), _bytes(pair[1], F.get(pair, F.lit(2))).alias("value"))
+    )
+    value = _bytes(F.col("r.value"), F.col("r.value_base64"))
+    return rows.select(
+        _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
+        F.when(is_record, value).otherwise(F.col("value").cast("binary")).alias("value"),
+        "topic",
+        F.col("r.partition").alias("partition"),
+        F.col("r.offset").alias("offset"),
+        F.timestamp_millis("r.timestamp").alias("timestamp"),
+        header.alias("headers"),
+    )
+
+
+def _bytes(text: Column, in_base64: Column) -> Column:
+    """What a recorded line has as text, or in base64 where it is no text."""
+    return F.coalesce(text.cast("binary"), F.unbase64(in_base64))

@@ -1,0 +1,91 @@
+"""What is asked of a stream's source with Spark, whatever kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.errors import ProjectError
+from lakesql.source.origin import Brings
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import Position, SourceState
+
+EARLIER_OFFSETS = 20
+"""So many offsets are looked at for the record before another one: between them may be marks of transactions."""
+
+Place = tuple[str, int, int]
+"""A topic, a partition and an offset."""
+
+
+class SparkSource(Protocol):
+    """How a kind of source is read with Spark. `lakesql/source/source.py` has what is asked of it without."""
+
+    kind: ClassVar[str]
+    """The word for it."""
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """The raw records of a stream as they arrive, in the columns that `read_raw` says."""
+        ...
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """The raw records that are there now. `brokers` are the connections to clusters, where any is needed."""
+        ...
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """The stream as it is now. Raises what asking raises where something is not there."""
+        ...
+
+    def read_before(self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]) -> DataFrame:
+        """The last raw records before these places, as far as they are there."""
+        raw = self.read_now(session, binding, None)
+        is_near = F.lit(False)
+        for topic, partition, offset in places:
+            of_partition = (F.col("topic") == topic) & (F.col("partition") == partition)
+            is_near |= of_partition & F.col("offset").between(offset - EARLIER_OFFSETS, offset - 1)
+        return raw.where(is_near)
+
+    def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
+        """The ids of the stream's topics, as they are now; none where it has no topics."""
+        return {}
+
+    def seed(
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        position: Position,
+        start_ms: int | None,
+        seen: Callable[[int], Sequence[SeenFile]] | None,
+    ) -> SeededSource:
+        """What a new checkpoint says of a stream that is to continue at a position, or at a time without one.
+
+        `seen` gives the files that the checkpoint which it replaces has read up to one of the source's own batches;
+        None where that one has not read the stream.
+        """
+        return SeededSource()
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """What of the stream is gone that was there once, and how much is there, in words: what a rebuild would read.
+
+        `seen` gives the files that the live table's query has read, as far as its checkpoint says.
+        """
+        ...
+
+
+def check_origin(binding: StreamBinding, brings: Brings, wanted: str) -> None:
+    """Raise `ProjectError` (`stream-origin`) where a stream does not say where its records are in such a source;
+    `wanted` is what it should say."""
+    stream = binding.stream
+    if stream.origin.brings != brings:
+        raise ProjectError.of(
+            "stream-origin",
+            f"Stream '{stream.name}' is read through connection '{stream.connection}' of type {binding.source.kind}, "
+            f"which needs a {wanted}.",
+            place=stream.place,
+        )

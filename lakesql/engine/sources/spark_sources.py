@@ -1,0 +1,23 @@
+"""How each kind of source is read with Spark, by its word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakesql.engine.sources.files import SparkFiles
+from lakesql.engine.sources.kafka import SparkKafka
+from lakesql.engine.sources.rate import SparkRate
+from lakesql.engine.sources.recorded import SparkRecorded
+from lakesql.engine.sources.spark_source import SparkSource
+from lakesql.engine.sources.table import SparkTable
+from lakesql.source.source import Source
+
+SPARK_SOURCES: Mapping[str, SparkSource] = {
+    each.kind: each for each in (SparkKafka(), SparkRecorded(), SparkFiles(), SparkRate(), SparkTable())
+}
+"""All kinds, as in `lakesql/source/kinds.py`."""
+
+
+def spark_source(source: Source) -> SparkSource:
+    """How a source is read."""
+    return SPARK_SOURCES[source.kind]

@@ -1,0 +1,1 @@
+"""The envelopes of records, one file each."""

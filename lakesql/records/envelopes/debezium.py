@@ -1,0 +1,15 @@
+"""Debezium's own events: the row before and after a change, and where it comes from."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lakesql.records.envelope import RecordEnvelope
+
+
+class DebeziumEnvelope(RecordEnvelope):
+    """`before`, `after`, `op`, `source`, with a schema beside them or without."""
+
+    name: ClassVar[str] = "debezium"
+    says_columns: ClassVar[bool] = True
+    has_sides: ClassVar[bool] = True

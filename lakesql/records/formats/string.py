@@ -1,0 +1,14 @@
+"""Text: each record, or each line of a file, is one value."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lakesql.records.format import RecordFormat
+
+
+class StringFormat(RecordFormat):
+    """One column, a text."""
+
+    name: ClassVar[str] = "string"
+    column_type: ClassVar[str] = "string"

@@ -1,0 +1,134 @@
+"""Kafka's topics: a source whose records have offsets, asked without Java by librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lakesql.decode import option
+from lakesql.source.kafka_options import read_client_options
+from lakesql.source.origin import Brings
+from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, lowest_offsets, offsets_of
+
+if TYPE_CHECKING:
+    from lakesql.source.seen_files import StoredFiles
+    from lakesql.source.stream_state import Position, SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka(Source):
+    """A Kafka broker. `options` go to its client as they are, and carry no `kafka.` prefix."""
+
+    bootstrap_servers: str = option("`host:port`, comma-separated.")
+    options: Mapping[str, str] = option("Options of the Kafka client.", factory=dict, read=read_client_options)
+    group_id_prefix: str = option(
+        "How the names of consumer groups begin (Spark's `groupIdPrefix`), where a broker admits groups by a prefix.",
+        default="",
+    )
+
+    kind: ClassVar[str] = "kafka"
+    label: ClassVar[str] = "Kafka"
+    brings: ClassVar[Brings] = "records"
+    looks_up_start: ClassVar[bool] = True
+    backlog_unit: ClassVar[BacklogUnit] = "records"
+    jars: ClassVar[frozenset[str]] = frozenset({"kafka"})
+
+    @classmethod
+    def stand_in(cls) -> Self:
+        """A cluster without an address."""
+        return cls("")
+
+    @property
+    def cluster(self) -> Kafka | None:
+        """This one."""
+        return self
+
+    def check(self) -> str:
+        """Its address. Whether somebody answers there is asked by `lakesql debug`."""
+        return self.bootstrap_servers
+
+    def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
+        """The topics of the streams, and which offsets they hold.
+
+        Nothing is known without confluent-kafka, which is an extra, or where an option of the connection means nothing
+        to librdkafka.
+        """
+        from lakesql.errors import explain_missing
+        from lakesql.source.empty import explain_no_records
+        from lakesql.source.librdkafka_options import librdkafka_options
+        from lakesql.source.stream_state import FoundTopics, SourceState
+
+        try:
+            from lakesql.source.kafka_client import read_offsets  # only here: its client is an extra
+        except ModuleNotFoundError as error:
+            absent = explain_missing(error)
+            if absent is None:
+                raise
+            return Looked({}, (f"Topics are not looked at: {absent.problems[0].what} {absent.problems[0].fix}",))
+        if unknown := librdkafka_options(self).unknown:
+            why = ", ".join(f"{option} (taken: {takes})" if takes else option for option, takes in unknown.items())
+            what = "has no counterpart" if len(unknown) == 1 else "have no counterparts"
+            return Looked({}, (f"Topics of connection '{name}' are not looked at: without Java {why} {what}.",))
+        found = {}
+        held_by_stream = read_offsets(self, streams)
+        for stream in streams:
+            held = held_by_stream[stream.name]
+            if held.problems:
+                missing = SourceState(stream.name, self.kind, is_asked=False)
+                found[stream.name] = FoundTopics(missing, held.problems)
+                continue
+            nothing = explain_no_records(stream.origin, held.beginnings, held.ends)
+            state = SourceState(stream.name, self.kind, held.ids, held.beginnings, held.ends, nothing=nothing)
+            found[stream.name] = FoundTopics(state)
+        return Looked(found)
+
+    def can_be_seen(self) -> bool:
+        """Whether librdkafka is there, and takes the connection's options."""
+        from importlib.util import find_spec
+
+        from lakesql.source.librdkafka_options import librdkafka_options
+
+        return find_spec("confluent_kafka") is not None and not librdkafka_options(self).unknown
+
+    def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
+        """What `look` has found."""
+        return now.found(stream.name)
+
+    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+        """Whether the position is behind all that the topics have."""
+        state = now.found(stream.name)
+        return state is not None and position == state.end
+
+    @classmethod
+    def is_position(cls, position: Position) -> bool:
+        """Whether it is offsets by topic and partition."""
+        return not isinstance(position, dict) or offsets_of(position) is not None
+
+    @classmethod
+    def can_start_from(cls, position: Position) -> bool:
+        """Offsets alone say what has been read."""
+        return isinstance(position, dict)
+
+    @classmethod
+    def offsets(cls, position: Position) -> Mapping[str, Mapping[str, int]] | None:
+        """The position itself."""
+        return offsets_of(position)
+
+    @classmethod
+    def find_position(cls, state: SourceState, own: Position, stands: Sequence[Position], is_ordered: bool) -> Position:
+        """The position that knows the stream's topics; of two, the lower one."""
+        read = [each for each in (own, *stands) if isinstance(each, dict) and each.keys() & state.topics.keys()]
+        return own if not read or read[0] is own else lowest_offsets(read)
+
+    @classmethod
+    def supposed_position(cls, names: Sequence[str]) -> Position:
+        """One record of each topic was read."""
+        return {name: {"0": 1} for name in names}
+
+    @classmethod
+    def supposed_state(cls, stream: str, names: Sequence[str]) -> SourceState:
+        """The topics are there, with their first record."""
+        from lakesql.source.stream_state import SourceState
+
+        return SourceState(stream, cls.kind, {name: name for name in names}, {name: {0: 0} for name in names})

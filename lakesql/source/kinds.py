@@ -1,0 +1,33 @@
+"""All kinds of sources, by their words; `lakesql/engine/sources/spark_sources.py` has how each is read with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakesql.source.files import Files
+from lakesql.source.kafka import Kafka
+from lakesql.source.rate import Rate
+from lakesql.source.recorded import Recorded
+from lakesql.source.source import Source
+from lakesql.source.table import TableSource
+
+CONNECTIONS: Mapping[str, type[Source]] = {kind.kind: kind for kind in (Recorded, Files, Rate, Kafka)}
+"""Those that a profile's `connections` may have."""
+
+SOURCES: Mapping[str, type[Source]] = {**CONNECTIONS, TableSource.kind: TableSource}
+"""All kinds."""
+
+
+def project_files(directory: str) -> Source:
+    """What a stream without a connection is read from: files of the project."""
+    return Files(directory)
+
+
+def recorded_topics(folder: str) -> Source:
+    """What the streams of a test are read from."""
+    return Recorded(folder)
+
+
+def model_table(name: str) -> Source:
+    """What a stream is read from that is another model's table."""
+    return TableSource(name)

@@ -1,0 +1,34 @@
+"""Spark's generator of rows, for trying things out: it has no start, and nothing that could be read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from lakesql.decode import option, read_positive
+from lakesql.source.origin import Brings
+from lakesql.source.source import Source
+
+if TYPE_CHECKING:
+    from lakesql.source.stream_state import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Rate(Source):
+    """Spark's generator of rows `timestamp, value`."""
+
+    rows_per_second: int = option("Rows a second.", default=1, read=read_positive)
+
+    kind: ClassVar[str] = "rate"
+    label: ClassVar[str] = "a generator"
+    brings: ClassVar[Brings] = "rows"
+    has_times: ClassVar[bool] = False
+
+    def check(self) -> str:
+        """How many rows it makes."""
+        return f"{self.rows_per_second} rows a second, made by Spark"
+
+    @classmethod
+    def is_position(cls, position: Position) -> bool:
+        """It may stand anyhow."""
+        return True

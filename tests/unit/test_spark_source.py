@@ -1,0 +1,44 @@
+"""What every kind of source asks of the streams that are read from it with Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakesql.decode import node_of
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.spark_source import check_origin
+from lakesql.errors import Place, ProjectError
+from lakesql.source.files import Files
+from lakesql.source.kafka import Kafka
+from lakesql.source.source import Source
+from lakesql.stream.stream import Stream, read_stream
+
+
+def stream(**origin: str) -> Stream:
+    entry = {"name": "s", "connection": "c", "columns": {"id": "int"}, **origin}
+    return read_stream(node_of(entry, Place("streams/s.yml", 1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("source", "brings", "wanted", "origin"),
+    [
+        (Files("in"), "files", "path", {"topic": "t"}),
+        (Files("in"), "files", "path", {}),
+        (Kafka("h:1"), "records", "topic", {"path": "in/*"}),
+        (Kafka("h:1"), "records", "topic", {}),
+    ],
+)
+def test_a_stream_says_where_its_records_are_in_its_kind_of_source(
+    source: Source, brings: str, wanted: str, origin: dict[str, str]
+) -> None:
+    with pytest.raises(ProjectError) as raised:
+        check_origin(StreamBinding(stream(**origin), source), brings, wanted)  # type: ignore[arg-type]
+    (problem,) = raised.value.problems
+    assert (problem.condition, problem.place and problem.place.path) == ("stream-origin", "streams/s.yml")
+    assert f"of type {source.kind}, which needs a {wanted}" in problem.what
+
+
+def test_a_stream_that_says_it_is_read() -> None:
+    check_origin(StreamBinding(stream(topic="t"), Kafka("h:1")), "records", "topic")
+    check_origin(StreamBinding(stream(pattern="t.*"), Kafka("h:1")), "records", "topic")
+    check_origin(StreamBinding(stream(path="in/*"), Files("in")), "files", "path")
