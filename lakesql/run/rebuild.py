@@ -65,7 +65,6 @@ from lakesql.names import (
 )
 from lakesql.observe.text import count
 from lakesql.plan.steps import check_mergeable
-from lakesql.plan.table_state import TableState
 from lakesql.progress.position import Source
 from lakesql.progress.state import StartFrom
 from lakesql.progress.stored import SeenFile, read_checkpoint, read_seen
@@ -86,6 +85,7 @@ from lakesql.run.rebuilt import (
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.source.pattern import files_below, listing_of
 from lakesql.stream.stream import Stream
+from lakesql.table.table_state import TableState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
