@@ -70,9 +70,9 @@ def _bound_foreign_deletes(options: RewriteDataFiles, metadata: TableMetadata) -
     if head is None or not head.count("total-equality-deletes"):
         return {}
     bound = {"delete-file-threshold": "1"}
-    if options.remove_dangling_deletes is None:
+    if "remove-dangling-deletes" not in options.options:
         bound["remove-dangling-deletes"] = "true"
-    if options.use_starting_sequence_number is None:
+    if "use-starting-sequence-number" not in options.options:
         bound["use-starting-sequence-number"] = "false"
     return bound
 
