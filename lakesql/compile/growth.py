@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from lakesql.compile.table import terms_of
 from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.model.maintenance_tasks import own_tasks
 from lakesql.model.model import Model
-from lakesql.model.upkeep import own_tasks
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.project.procedures import AT_END, HOUR_MS, RemoveOrphanFiles
 from lakesql.table.simulation import Growth, Maintained, SimulatedTask, Sizes, Stock, Writes, grow

@@ -18,7 +18,7 @@ from lakesql.compile.notes import find_notes
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
-from lakesql.model.upkeep import maintenance_tasks, own_tasks
+from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import Batches, listed
 from lakesql.names import CHANGE, COMPILED_FROM

@@ -12,7 +12,7 @@ from typing import assert_never
 from lakesql.compile.call_times import age_mark
 from lakesql.compile.quote import field_path, identifier, literal, text, timestamp
 from lakesql.model.config import SortField
-from lakesql.model.upkeep import MaintenanceTask
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.project.duration import Duration
 from lakesql.project.iceberg_options import option_text
 from lakesql.project.procedures import (

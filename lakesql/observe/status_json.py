@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from lakesql.model.upkeep import UnknownFiles
+from lakesql.model.maintenance_tasks import UnknownFiles
 from lakesql.observe.status_text import Checked, remarks
 from lakesql.plan.table_status import Known, TableStatus
 from lakesql.table.maintenance_plan import Wait

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from lakesql.events import Word
-from lakesql.model.upkeep import UnknownFiles, is_maintained
+from lakesql.model.maintenance_tasks import UnknownFiles, is_maintained
 from lakesql.observe.text import WORD_TONES, Tone, count, duration, iso_time, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
 from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown

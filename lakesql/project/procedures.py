@@ -33,22 +33,22 @@ SMALL_FILE_SHARE = 0.75
 GROUP_FILES = 5
 """So many small files of a partition are worth being rewritten: the procedure's own `min-input-files`."""
 
-TAKES_IN = 4
-"""A rewrite takes in what earlier ones have made where that is at most so many times as large as what has come to a
-partition since. What is larger would cost more to be written again than it costs readers as a file of its own."""
+SIZE_RATIO = 4
+"""A rewrite includes files that earlier ones have made, if they are at most so many times as large as what has come to
+a partition since. What is larger would cost more to be written again than it costs readers as a file of its own."""
 
 WHOLE_EVERY = 16
-"""Every so many rewrites one takes in all small files, however large for small ones. The first one does."""
+"""Every so many rewrites one includes all small files, however large for small ones. The first one does."""
 
 WHOLE_GROUP_FILES = 2
-"""So many small files of a partition are worth being rewritten when all small files are taken in."""
+"""So many small files of a partition are worth being rewritten when all small files are included."""
 
 DELETION_VECTORS = 3
 """From this format version on, a table has its position deletes as one vector for each data file. No compaction
 is needed for them, and a rewrite of a data file drops its vector."""
 
-RESTS_MS = 600_000
-"""How long a rewrite rests that has found nothing to do."""
+RETRY_AFTER_MS = 600_000
+"""After which time a procedure is called again that has found nothing to do, or has taken too long."""
 
 AT_END = 0.5
 """Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
@@ -393,7 +393,7 @@ def iceberg_names(procedure: str) -> Mapping[str, str]:
 
 
 def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
-    """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are taken in."""
+    """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are."""
     return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
 
 
@@ -406,7 +406,7 @@ def spared_bytes(
     partition_bytes: float,
     most_bytes: float,
 ) -> float | None:
-    """From which size on a rewrite leaves a file as it is, though it is small; None where it takes in all small ones.
+    """From which size on a rewrite leaves a file as it is, though it is small; None where it includes all small ones.
 
     So what a table has is written again a few times, not with each rewrite: the files that are left grow by a factor,
     as the levels of a log-structured merge tree. No file of a new commit is left.
@@ -415,7 +415,7 @@ def spared_bytes(
     the last rewrite so many small `files` of `partition_bytes` have come to a partition; `most_bytes` had one commit.
     """
     target = options.target_file_size.size_bytes if options.target_file_size else target_bytes
-    found = max(TAKES_IN * partition_bytes, most_bytes + 1)
+    found = max(SIZE_RATIO * partition_bytes, most_bytes + 1)
     is_said = options.min_file_size is not None or options.rewrite_all is True
     is_few = files < group_files(options)  # without the older ones it would do nothing
     if is_said or is_few or since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:

@@ -30,8 +30,8 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, FilesLeftOut, Noted
 from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.model.maintenance_tasks import is_maintained, maintenance_tasks, said_at
 from lakesql.model.model import Model
-from lakesql.model.upkeep import is_maintained, maintenance_tasks, said_at
 from lakesql.progress.decide import check_rebuilt, decide_all
 from lakesql.progress.remarks import remark_on
 from lakesql.progress.state import StartFrom

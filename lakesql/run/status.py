@@ -10,8 +10,8 @@ from lakesql.catalog.table_facts import read_facts
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
+from lakesql.model.maintenance_tasks import own_tasks, rewrite_of
 from lakesql.model.model import Model
-from lakesql.model.upkeep import own_tasks, rewrite_of
 from lakesql.plan.health import TableFacts, is_rewrite_overdue, judge, measure
 from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
 from lakesql.project.procedures import AT_END

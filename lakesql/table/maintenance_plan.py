@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lakesql.model.upkeep import MaintenanceTask
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY
 from lakesql.project.procedures import HOUR_MS
 from lakesql.table.due import KnownAmounts, find_due, follows, time_left_ms

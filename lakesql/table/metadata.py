@@ -9,9 +9,9 @@ from typing import Any
 
 from lakesql.ledger.carried import carried_in
 from lakesql.ledger.entry import SOURCE_SNAPSHOT, Entry, Snapshot, newest_entry, snapshot_of, walk_back, whole
+from lakesql.model.maintenance_tasks import is_left
 from lakesql.model.retention import Retention, keeps_files, read_retention
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import is_left
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.table.iceberg_schema import TableSchema, read_schema
 from lakesql.table.maintenance_record import MaintenanceRecord, parse_record

@@ -18,7 +18,7 @@ from lakesql.project.procedures import (
     DELETION_VECTORS,
     HOUR_MS,
     LEAST_EXPIRY_MS,
-    RESTS_MS,
+    RETRY_AFTER_MS,
     SMALL_FILE_SHARE,
     WHOLE_EVERY,
     ExpireSnapshots,
@@ -492,7 +492,7 @@ class _Table:
         match task.options:
             case RewriteDataFiles() as options:
                 if not self._finds_files(options):
-                    self.retry_at[task.procedure] = self.now + RESTS_MS
+                    self.retry_at[task.procedure] = self.now + RETRY_AFTER_MS
                     return False
                 rewritten_bytes = self._rewrite(options, task.is_by_time)
             case RewritePositionDeleteFiles():

@@ -37,7 +37,7 @@ from lakesql.project.procedures import (
     DUE_OPTIONS,
     PROCEDURES,
     REFUSED_ARGUMENTS,
-    RESTS_MS,
+    RETRY_AFTER_MS,
     has_map,
     iceberg_names,
     option_names,
@@ -621,7 +621,7 @@ def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
 
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=EAGER)
     assert "u.rewrite_data_files" not in tasks(keep(project, "u")), "it waits for the next run too"
-    assert "u.rewrite_data_files" in tasks(keep(project, "u", lambda: now_ms() + RESTS_MS))
+    assert "u.rewrite_data_files" in tasks(keep(project, "u", lambda: now_ms() + RETRY_AFTER_MS))
     assert files(project, "u") == (1, 0) and rows(project, "u") == newest(range(4))
 
 

@@ -20,7 +20,7 @@ from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,
     GROUP_FILES,
-    TAKES_IN,
+    SIZE_RATIO,
     WHOLE_EVERY,
     ExpireSnapshots,
     Maintenance,
@@ -131,7 +131,7 @@ class TestMaintained:
             most = max(most, len(rewritten) + new)
             if new >= small_files:
                 is_whole = since >= WHOLE_EVERY or new < GROUP_FILES
-                left = [size for size in rewritten if size >= TAKES_IN * new and not is_whole]
+                left = [size for size in rewritten if size >= SIZE_RATIO * new and not is_whole]
                 rewritten = [*left, sum(rewritten) - sum(left) + new]
                 new, since, upkeep = 0, 1 if is_whole else since + 1, upkeep + 1
         in_partition = len(rewritten) + new

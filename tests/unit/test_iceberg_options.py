@@ -11,8 +11,8 @@ import pytest
 from lakesql.compile.maintenance import call_text
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.iceberg_options import ICEBERG, ICEBERG_OPTIONS, Takes, former_name
 from lakesql.project.procedures import (
     ARGUMENTS,

@@ -16,9 +16,9 @@ from lakesql.decode import Node
 from lakesql.engine.maintenance.call import has_changed_nothing
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.retention import Retention
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.ledger.entry import Snapshot
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.procedures import (
     HOUR_MS,
     ExpireSnapshots,

@@ -19,8 +19,8 @@ from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
 from lakesql.engine.maintenance.time_limit import OvertimeError, limit_time
 from lakesql.ledger.entry import totals_of
 from lakesql.model.config import SortField
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     RECENT,

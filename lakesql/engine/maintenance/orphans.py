@@ -21,7 +21,7 @@ from lakesql.engine.maintenance.folder import FolderError, check_folder, check_l
 from lakesql.engine.maintenance.own_files import OwnFiles
 from lakesql.engine.maintenance.places import plain_path
 from lakesql.engine.progress.writer import read_writer
-from lakesql.model.upkeep import MaintenanceTask, UnknownFiles
+from lakesql.model.maintenance_tasks import MaintenanceTask, UnknownFiles
 from lakesql.project.procedures import RemoveOrphanFiles
 
 Sweep = Literal["", "list", "delete"]
