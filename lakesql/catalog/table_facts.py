@@ -15,7 +15,7 @@ from lakesql.ledger.entry import totals_of
 from lakesql.model.table_name import TableName
 from lakesql.plan.health import TableFacts
 from lakesql.table.commits import brings_rows, read_branch, read_commits, read_letters, summary_with_entry
-from lakesql.table.live_files import LiveFile, Manifest, MetadataSizes
+from lakesql.table.live_files import LiveFile, ManifestSize, MetadataSizes
 from lakesql.table.metadata import TableMetadata, read_metadata
 
 if TYPE_CHECKING:
@@ -105,6 +105,6 @@ def _mean_bytes(parts: Sequence[Mapping[str, Any]]) -> float:
     return sum(len(text) + 1 for text in texts) / len(texts) if texts else 0.0
 
 
-def _manifest(manifest: ManifestFile) -> Manifest:
+def _manifest(manifest: ManifestFile) -> ManifestSize:
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
-    return Manifest(manifest.manifest_length, sum(each or 0 for each in counts), bool(manifest.content))
+    return ManifestSize(manifest.manifest_length, sum(each or 0 for each in counts), bool(manifest.content))

@@ -32,7 +32,7 @@ PATTERN = "CALL {{ target.catalog }}.system.rewrite_data_files(table => '{{ this
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallStatement:
     """A statement: the procedure, what it is given, and where it stands."""
 
     procedure: str
@@ -42,7 +42,7 @@ class Call:
 
 def read_calls(
     rendered: Rendered, table: TableName, base: Mapping[str, Procedure], trigger: Duration | None
-) -> tuple[Call, ...]:
+) -> tuple[CallStatement, ...]:
     """The statements of a maintenance model, whose table is `table`. Statements are separated by `;`.
 
     An option that a statement leaves out has lakesql's default. When a procedure is due stands in no CALL: it is
@@ -209,7 +209,9 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1]), text, flags=re.S)
 
 
-def _read_call(tokens: list[_Token], table: TableName, base: Mapping[str, Procedure], trigger: Duration | None) -> Call:
+def _read_call(
+    tokens: list[_Token], table: TableName, base: Mapping[str, Procedure], trigger: Duration | None
+) -> CallStatement:
     reader, place = _Reader(tokens), tokens[0].place
     if not reader.takes("call"):
         raise ProjectError([_bad(f"'{tokens[0].text}' begins a statement that is no CALL.", place)])
@@ -242,7 +244,7 @@ def _read_call(tokens: list[_Token], table: TableName, base: Mapping[str, Proced
     options = _read_options(procedure, Node(given, place, places))
     own = base.get(procedure, DEFAULTS[procedure])
     due = {name: getattr(own, name) for name in DUE_OPTIONS if hasattr(options, name)}
-    return Call(procedure, replace(options, **{**due, "trigger": trigger or due["trigger"]}), place)
+    return CallStatement(procedure, replace(options, **{**due, "trigger": trigger or due["trigger"]}), place)
 
 
 def _check_procedure(path: tuple[str, ...], table: TableName, place: Place) -> str:

@@ -27,7 +27,7 @@ from lakesql.plan.health import LAST_COMMITS, TableFacts, percentile
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
 from lakesql.table.live_files import LiveFile, MetadataSizes
-from lakesql.table.simulation import Counts, Growth, Sizes, Stock, Writes, grow
+from lakesql.table.simulation import Sizes, Stock, TableCounts, TableGrowth, Writes, grow
 from lakesql.table.terms import Terms, read_terms
 from lakesql.table.uncompacted import measure_uncompacted
 
@@ -84,8 +84,8 @@ class Outlook:
     interval_ms: float
     freshness_ms: float
     rows: float
-    unkept: Growth
-    kept: Growth | None
+    unkept: TableGrowth
+    kept: TableGrowth | None
     is_fresh: bool | None
     is_behind: bool
     is_cheapest: bool = False
@@ -101,7 +101,7 @@ class Forecast:
 
     model: Model
     span_ms: int
-    now: Counts | None
+    now: TableCounts | None
     inputs: tuple[Input, ...]
     limit: Duration | None
     triggers: tuple[Outlook, ...]
@@ -168,8 +168,8 @@ def forecast(
     )
 
 
-def _now(facts: TableFacts, stock: Stock) -> Counts:
-    return Counts(
+def _now(facts: TableFacts, stock: Stock) -> TableCounts:
+    return TableCounts(
         round(stock.data_files), round(stock.delete_files), len(facts.metadata.snapshots), facts.sizes.total_bytes
     )
 

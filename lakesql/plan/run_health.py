@@ -24,7 +24,7 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SeenByRun:
     """What the commits of a run have told of a table.
 
     `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
@@ -47,7 +47,7 @@ class Known:
     deletes_since_ms: int | None = None
 
 
-def count_commit(known: Known, event: BatchCommitted) -> Known:
+def count_commit(known: SeenByRun, event: BatchCommitted) -> SeenByRun:
     """What is known after a commit."""
     known = count_batch(known, event.at_ms, rows=event.rows, late=event.late)
     told, before, now = event_ms(event.event_time), known.totals, event.table
@@ -78,7 +78,7 @@ def count_commit(known: Known, event: BatchCommitted) -> Known:
     )
 
 
-def count_batch(known: Known, at_ms: int, *, rows: int = 0, late: int = 0) -> Known:
+def count_batch(known: SeenByRun, at_ms: int, *, rows: int = 0, late: int = 0) -> SeenByRun:
     """What is known after a batch of so many rows and late events, and the dead letters that came before its end."""
     letters = known.letters
     if not rows + late + letters:
@@ -89,12 +89,12 @@ def count_batch(known: Known, at_ms: int, *, rows: int = 0, late: int = 0) -> Kn
     return replace(known, minutes=(*kept, last), letters=0)
 
 
-def count_letters(known: Known, count: int) -> Known:
+def count_letters(known: SeenByRun, count: int) -> SeenByRun:
     """What is known after dead letters were written: they count once their batch is done, and beside its rows."""
     return replace(known, letters=known.letters + count)
 
 
-def count_rewrite(known: Known) -> Known:
+def count_rewrite(known: SeenByRun) -> SeenByRun:
     """What is known after the run has rewritten files: what the table holds now, the next commit says."""
     return replace(
         known,
@@ -107,7 +107,7 @@ def count_rewrite(known: Known) -> Known:
     )
 
 
-def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
+def measure_run(known: SeenByRun, since_ms: int | None, now_ms: int) -> Judged:
     """The figures at `now_ms`: each as the table's metadata would give it, or less where the run cannot tell.
 
     So whatever is not well by them is not well. The newest event is known of each commit, where the ledger has that of
@@ -146,7 +146,7 @@ FORMAT_VERSION = 2
 """The format version that a table is taken to have, which no commit says."""
 
 
-def is_run_overdue(known: Known, rewrite: RewriteDataFiles) -> bool:
+def is_run_overdue(known: SeenByRun, rewrite: RewriteDataFiles) -> bool:
     """Whether there is more to rewrite than makes that due, by what the run has seen: no more than there is."""
     totals, fewest = known.totals, known.fewest
     small_files = min(known.small_files, totals.data_files or 0)

@@ -19,7 +19,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.maintenance.call import ModelMaintenance
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
-from lakesql.engine.maintenance.protect import Reader
+from lakesql.engine.maintenance.protect import TableReader
 from lakesql.engine.progress.changed import explain_changes
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -174,7 +174,7 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
     """How the tables of a model are maintained, and who streams them."""
     model = select.model
     readers = [
-        Reader(other.name, other.table, checkpoint_of(manifest.target, other.name))
+        TableReader(other.name, other.table, checkpoint_of(manifest.target, other.name))
         for other in manifest.models.values()
         if any(found.name == model.name and reads_model(manifest, found.name) for found in other.facts.streams)
     ]

@@ -17,7 +17,7 @@ from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
 from lakesql.project.procedures import AT_END
 from lakesql.project.profiles import sqlite_file
 from lakesql.table.due import KnownAmounts
-from lakesql.table.maintenance_plan import Budget, Wait, plan_maintenance
+from lakesql.table.maintenance_plan import TimeBudget, Wait, plan_maintenance
 from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
 
 READERS = 8
@@ -59,7 +59,7 @@ def _find_waits(model: Model, facts: TableFacts, uncompacted: Uncompacted, now_m
     if facts.metadata.is_left:
         return ()  # which is said anyway
     amounts = KnownAmounts(facts.metadata, uncompacted, len(facts.sizes.manifests))
-    budget = Budget(facts.metadata.record, model.config.maintenance.max_time_ratio)
+    budget = TimeBudget(facts.metadata.record, model.config.maintenance.max_time_ratio)
     factor = AT_END if isinstance(model.trigger, AvailableNow) else 1.0
     steps = plan_maintenance(own_tasks(model), amounts, budget, now_ms, factor)
     return tuple(step for step in steps if isinstance(step, Wait))

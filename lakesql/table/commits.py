@@ -36,7 +36,7 @@ class Deletes:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacedFiles:
     """How many data files a commit wrote anew, for how many rows of them that it changed or deleted."""
 
     files: int
@@ -64,7 +64,7 @@ class Commit:
     backlog: str = ""
     partitions: int = 1
     deletes: Deletes | None = None
-    replaced: Replaced | None = None
+    replaced: ReplacedFiles | None = None
 
     @property
     def newest_ms(self) -> int | None:
@@ -171,8 +171,8 @@ def _deletes(summary: Summary) -> Deletes | None:
     return Deletes(added, removed, total, rows[0] - rows[1])
 
 
-def _replaced(summary: Summary) -> Replaced | None:
+def _replaced(summary: Summary) -> ReplacedFiles | None:
     files = whole(summary, "deleted-data-files")
     if not files:
         return None
-    return Replaced(files, max(0, (whole(summary, "deleted-records") or 0) - rows_carried(summary)))
+    return ReplacedFiles(files, max(0, (whole(summary, "deleted-records") or 0) - rows_carried(summary)))

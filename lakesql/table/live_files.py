@@ -22,7 +22,7 @@ class LiveFile(NamedTuple):
     is_compacted: bool
 
 
-class Manifest(NamedTuple):
+class ManifestSize(NamedTuple):
     """A manifest of the current snapshot: its bytes, and how many entries it has."""
 
     size_bytes: int
@@ -40,7 +40,7 @@ class MetadataSizes:
     log: int = 0
     log_entry_bytes: float = 0
     list_bytes: int = 0
-    manifests: tuple[Manifest, ...] = ()
+    manifests: tuple[ManifestSize, ...] = ()
 
     @property
     def total_bytes(self) -> int:

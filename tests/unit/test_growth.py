@@ -29,7 +29,7 @@ from lakesql.project.procedures import (
     RewriteManifests,
     RewritePositionDeleteFiles,
 )
-from lakesql.table.simulation import Growth, Maintained, SimulatedTask, Sizes, Stock, Writes, grow
+from lakesql.table.simulation import Maintained, SimulatedTask, Sizes, Stock, TableGrowth, Writes, grow
 from lakesql.table.terms import Terms, read_terms
 
 MINUTE = 60_000
@@ -42,7 +42,7 @@ NOTHING = Maintenance(
 
 def grown(
     writes: Writes = PLAIN, commits: int = 100, kept: Maintenance | Maintained | None = None, **given: Any
-) -> Growth:
+) -> TableGrowth:
     terms = given.get("terms", Terms())
     maintained = maintained_by(kept) if isinstance(kept, Maintenance) else kept
     return grow(writes, terms, given.get("sizes", Sizes()), given.get("stock", Stock()), maintained, commits * MINUTE)

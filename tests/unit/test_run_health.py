@@ -16,7 +16,7 @@ from lakesql.model.table_name import TableName
 from lakesql.plan.health import HOUR_MS, Judged, TableFacts, is_rewrite_overdue, judge, measure
 from lakesql.plan.run_health import (
     MINUTE_MS,
-    Known,
+    SeenByRun,
     count_commit,
     count_letters,
     count_rewrite,
@@ -40,8 +40,8 @@ def committed(minutes_ago: float, **given: Any) -> BatchCommitted:
     return BatchCommitted(model="m", batch=0, records=0, rejected=0, snapshot=0, duration_ms=0, at_ms=at_ms, **one)
 
 
-def known(*events: BatchCommitted) -> Known:
-    return reduce(count_commit, events, Known())
+def known(*events: BatchCommitted) -> SeenByRun:
+    return reduce(count_commit, events, SeenByRun())
 
 
 def figures(*events: BatchCommitted, now_ms: int = NOW) -> Judged:
@@ -59,8 +59,8 @@ def test_freshness_is_of_the_newest_event_where_the_last_commits_is_known() -> N
 
 
 def test_a_table_without_a_commit_is_as_old_as_the_run_has_looked_at_it() -> None:
-    assert measure_run(Known(), None, NOW).freshness_ms == 0
-    assert measure_run(Known(), NOW - 5_000, NOW).freshness_ms == 5_000
+    assert measure_run(SeenByRun(), None, NOW).freshness_ms == 0
+    assert measure_run(SeenByRun(), NOW - 5_000, NOW).freshness_ms == 5_000
     assert measure_run(known(committed(0.05)), NOW - 5_000, NOW).freshness_ms == 3_000
 
 

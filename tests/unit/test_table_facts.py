@@ -27,7 +27,7 @@ from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_BATCH, LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL
 from lakesql.plan.health import TableFacts, measure
 from lakesql.project.profiles import Catalog
-from lakesql.table.commits import Commit, Replaced
+from lakesql.table.commits import Commit, ReplacedFiles
 from tests.long_tables import FIRST_ID, Past, make_past, rewrite_past
 
 ORDERS = TableName("lake", "shop", "orders")
@@ -167,7 +167,7 @@ class TestCommits:
         counts = {"deleted-data-files": "3", "deleted-records": "120", "spark.merge-into.num-target-rows-copied": "100"}
         make_past(opened, ("shop", "orders"), SCHEMA, [Past(1, (10,), rows=150, summary={**entry(0), **counts})])
         (commit,) = read(opened).commits
-        assert (commit.rows, commit.replaced) == (50, Replaced(files=3, rows=20))
+        assert (commit.rows, commit.replaced) == (50, ReplacedFiles(files=3, rows=20))
 
     def test_dead_letters_are_those_that_batches_brought(self, opened: OpenCatalog) -> None:
         opened.iceberg.create_table(("shop", "orders"), SCHEMA)

@@ -36,7 +36,7 @@ from lakesql.model.table_name import TableName
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.procedures import AT_END, BYTES_PER_MS, HOUR_MS, RETRY_AFTER_MS, RewriteDataFiles
 from lakesql.table.due import AT_ONCE, URGENT, KnownAmounts, why_due
-from lakesql.table.maintenance_plan import Budget, Call, Wait, next_step, plan_maintenance
+from lakesql.table.maintenance_plan import Call, TimeBudget, Wait, next_step, plan_maintenance
 from lakesql.table.maintenance_record import MaintenanceRecord, render_record
 from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted, count_commit, measure_uncompacted
@@ -239,8 +239,8 @@ class Keeper:
             f"At once: lakesql maintain {self.maintenance.model} --now"
         )
 
-    def _budget(self) -> Budget:
-        return Budget(self._record, self.maintenance.max_time_ratio, self._at_once)
+    def _budget(self) -> TimeBudget:
+        return TimeBudget(self._record, self.maintenance.max_time_ratio, self._at_once)
 
     @property
     def _record(self) -> MaintenanceRecord:
