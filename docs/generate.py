@@ -40,6 +40,7 @@ from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Me
 from lakesql.observe.text import duration, percent, size
 from lakesql.plan.health import USUAL_BOUNDS
 from lakesql.project.duration import Duration
+from lakesql.project.iceberg_options import ICEBERG, ICEBERG_OPTIONS
 from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.profiles import Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
@@ -107,9 +108,10 @@ def maintenance_sections() -> str:
     """What `maintenance` takes, then the options of each procedure."""
     own = [field for field in fields_of(Maintenance) if field.name not in PROCEDURES]
     parts = [option_table(own)]
-    parts += [
-        f"### {name}\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}" for name, kind in PROCEDURES.items()
-    ]
+    for name, kind in PROCEDURES.items():
+        takes = [f"`{key}` ({takes})" for key, takes in ICEBERG_OPTIONS[name].items()]
+        others = f"Under `options`, of Iceberg {ICEBERG}: {', '.join(takes)}."
+        parts.append(f"### {name}\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}\n\n{others}")
     return "\n\n".join(parts)
 
 

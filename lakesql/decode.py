@@ -107,13 +107,16 @@ def option(
     factory: Any = dataclasses.MISSING,
     read: Callable[[Node], Any] | None = None,
     is_inherited: bool = True,
+    is_hashed: bool = True,
 ) -> Any:
     """A field of a dataclass that `decode` fills: `doc` stands in the generated docs, `read` decodes it its own way.
 
-    One that is not inherited counts where it is said, and not as a default for what lies below.
+    One that is not inherited counts where it is said, and not as a default for what lies below. A mapping in a value
+    that is a key somewhere is not hashed.
     """
     metadata = {"doc": doc, "read": read, "is_inherited": is_inherited}
-    return dataclasses.field(default=default, default_factory=factory, metadata=metadata)
+    hashes = None if is_hashed else False
+    return dataclasses.field(default=default, default_factory=factory, metadata=metadata, hash=hashes)
 
 
 def decode(

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from lakesql.plan.health import LiveFile
+from lakesql.ledger.entry import Snapshot
+from lakesql.table.live_files import LiveFile
 
 if TYPE_CHECKING:
     from pyiceberg.avro.reader import Reader
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
-    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
     from pyiceberg.types import StructType
 
 MOST_FILES = 100_000
@@ -32,7 +33,7 @@ _DELETED = 2
 """The status of an entry whose file has left the table."""
 
 
-def list_manifests(io: FileIO, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+def list_manifests(io: FileIO, snapshot: IcebergSnapshot) -> tuple[ManifestFile, ...]:
     """The manifests of a snapshot, the newest first."""
     return tuple(sorted(snapshot.manifests(io), key=lambda found: found.sequence_number or 0, reverse=True))
 
@@ -44,7 +45,7 @@ def read_live_files(
 
     `snapshots` are those that the table still has. Raises what the file system and pyiceberg raise.
     """
-    oldest = min((snapshot.timestamp_ms for snapshot in snapshots.values()), default=0)
+    oldest = min((snapshot.at_ms for snapshot in snapshots.values()), default=0)
     readers: dict[str, Reader] = {}
 
     def read(manifest: ManifestFile) -> list[LiveFile]:
@@ -70,8 +71,6 @@ def _read_manifest(
     oldest: int,
     readers: dict[str, Reader],
 ) -> Iterator[LiveFile]:
-    from pyiceberg.table.snapshots import Operation
-
     for status, snapshot_id, file, of_rows, of_file in _read_entries(io, manifest, readers):
         if status == _DELETED:
             continue
@@ -82,10 +81,10 @@ def _read_manifest(
             partition=(manifest.partition_spec_id, *(partition[index] for index in range(len(partition)))),
             size_bytes=size_bytes if vector_bytes is None else vector_bytes,  # a file has the vectors of many
             rows=rows,
-            written_ms=by.timestamp_ms if by else oldest,
+            written_ms=by.at_ms if by else oldest,
             is_delete=bool(content),  # a manifest of format version 1 does not say it
             # A file of older rows has their sequence number, also when the snapshot that wrote it is gone.
-            is_compacted=of_rows < of_file or bool(by and by.summary and by.summary.operation == Operation.REPLACE),
+            is_compacted=of_rows < of_file or (by is not None and by.summary.get("operation") == "replace"),
         )
 
 

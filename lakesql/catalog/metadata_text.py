@@ -41,10 +41,10 @@ def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
     file = sqlite_file(opened.profile)
     if file is not None:
         return _read_embedded(file, table)
-    from lakesql.catalog.tables import load_table
+    from lakesql.catalog.tables import load_table, metadata_text
 
     found = load_table(opened, table)
-    return None if found is None else found.metadata.model_dump_json(by_alias=True, exclude_none=True)
+    return None if found is None else metadata_text(found)
 
 
 def _read_embedded(file: Path, table: TableName) -> str | None:

@@ -11,23 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
 from lakesql.errors import RunError, did_you_mean, first_line
-from lakesql.ledger.carried import carried_facts
-from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_CHECKPOINT, LEDGER_MODEL, REPLAY_SUFFIX
-from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.project.profiles import Catalog, sqlite_file
-from lakesql.stream.types import field_name
+from lakesql.table.metadata import TableMetadata, parse_metadata
+from lakesql.table.table_state import TableState
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyiceberg.partitioning import PartitionSpec
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.sorting import SortOrder
-    from pyiceberg.transforms import Transform
-    from pyiceberg.types import IcebergType
 
 
 def check_catalog(catalog: Catalog) -> str:
@@ -67,39 +59,27 @@ def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
     Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`: the catalog knows the table, and
     its metadata cannot be read).
     """
+    metadata = load_metadata(opened, name)
+    return None if metadata is None else metadata.state(name)
+
+
+def load_metadata(opened: OpenCatalog, name: TableName) -> TableMetadata | None:
+    """The table's newest metadata, None if there is no table of that name. Raises what `load_table_state` raises."""
     table = load_table(opened, name)
-    return table_state(name, table) if table is not None else None
+    return None if table is None else metadata_of(table)
 
 
-def table_state(name: TableName, table: Table) -> TableState:
-    """A table as the metadata says that was loaded."""
-    metadata = table.metadata
-    written = (*metadata.snapshots, *carried_by(table))
-    entries = (entry.summary.additional_properties for entry in written if entry.summary)
-    schema = table.schema()
-    known = _partition_sources(table)
-    return TableState(
-        name=name,
-        columns=tuple(StateColumn(field.name, spark_type(field.field_type), field.required) for field in schema.fields),
-        partition_by=_partition_by(table.spec(), schema),
-        order_by=_order_by(table.sort_order(), schema),
-        properties={**metadata.properties, "format-version": str(metadata.format_version)},
-        ledger_models=frozenset(entry[LEDGER_MODEL] for entry in entries if LEDGER_MODEL in entry),
-        is_unwritten=metadata.current_snapshot_id is None,
-        was_partitioned_by=tuple(sorted({schema.find_column_name(each) or "" for each in known.values()} - {""})),
-        lost_partitions=tuple(name for name, id_ in known.items() if schema.find_column_name(id_) is None),
-    )
+def metadata_of(table: Table) -> TableMetadata:
+    """The metadata of a table as it was loaded."""
+    return parse_metadata(metadata_text(table))
 
 
-def carried_by(table: Table) -> tuple[Snapshot, ...]:
-    """The snapshots with a ledger entry that the table carries in its properties, the newest first; without files."""
-    from pyiceberg.table.snapshots import Snapshot
+def metadata_text(table: Table) -> str:
+    """The metadata of a table as it was loaded, in Iceberg's JSON."""
+    from pyiceberg.typedef import IcebergBaseModel
 
-    head = table.current_snapshot()
-    if head is None:
-        return ()
-    found = carried_facts(table.metadata.properties, head.sequence_number or 0)
-    return tuple(Snapshot.model_validate({**facts, "manifest-list": ""}) for facts in found)
+    # By its base, as pyiceberg's metadata of format version 3 refuses to be written.
+    return IcebergBaseModel.model_dump_json(table.metadata)
 
 
 def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | None:
@@ -108,14 +88,13 @@ def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | Non
     A batch of dead letters alone counts for the model's query of them; a replay counts for nobody. Raises what
     `load_table_state` raises.
     """
-    table = load_table(opened, name)
-    if table is None:
+    metadata = load_metadata(opened, name)
+    if metadata is None:
         return None
-    for snapshot in (*reversed(table.metadata.snapshots), *carried_by(table)):
-        entry = snapshot.summary.additional_properties if snapshot.summary else {}
-        model = entry.get(LEDGER_MODEL, "")
+    for snapshot in (*reversed([*metadata.snapshots.values()]), *metadata.carried):
+        model = snapshot.summary.get(LEDGER_MODEL, "")
         if model and not model.endswith(REPLAY_SUFFIX):
-            return model, entry.get(LEDGER_CHECKPOINT, "")
+            return model, snapshot.summary.get(LEDGER_CHECKPOINT, "")
     return None
 
 
@@ -156,38 +135,6 @@ def reading(name: TableName, what: str) -> Iterator[None]:
         what = f"The {what} of table {name} cannot be read."
         fix = "Check that its files can be read from here, and that they are complete."
         raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
-
-
-def spark_type(kind: IcebergType) -> str:
-    """Spark's text of an Iceberg type, in the spelling of `stream.types.stored_type`.
-
-    A type that Spark does not have keeps Iceberg's word.
-    """
-    from pyiceberg import types
-
-    match kind:
-        case types.DecimalType():
-            return f"decimal({kind.precision},{kind.scale})"
-        case types.FixedType():
-            return "binary"
-        case types.StructType():
-            fields = (f"{field_name(field.name)}:{spark_type(field.field_type)}" for field in kind.fields)
-            return f"struct<{','.join(fields)}>"
-        case types.ListType():
-            return f"array<{spark_type(kind.element_type)}>"
-        case types.MapType():
-            return f"map<{spark_type(kind.key_type)},{spark_type(kind.value_type)}>"
-        case _:
-            return _SPARK_NAMES.get(str(kind), str(kind))
-
-
-_SPARK_NAMES = {
-    "long": "bigint",
-    "timestamp": "timestamp_ntz",
-    "timestamptz": "timestamp",
-    "unknown": "void",
-    "uuid": "string",
-}
 
 
 def look_in(catalog: Catalog) -> Callable[[TableName], bool]:
@@ -286,45 +233,6 @@ def _with_texts(kind: pa.DataType) -> pa.DataType:
 
 def _field_with_texts(field: pa.Field) -> pa.Field:
     return field.with_type(_with_texts(field.type))
-
-
-def _partition_by(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:
-    fields = ((_transform(field.transform), _column(schema, field.source_id)) for field in spec.fields)
-    # A field that was dropped from a table of format version 1 stays as `void`.
-    return tuple(PartitionField(word, column, width) for (word, width), column in fields if word != "void")
-
-
-def _partition_sources(table: Table) -> dict[str, int]:
-    """The fields of all partition specs that a table has had, each with the id of its column."""
-    fields = (field for spec in table.specs().values() for field in spec.fields)
-    return {field.name: field.source_id for field in fields if str(field.transform) != "void"}
-
-
-def _order_by(order: SortOrder, schema: Schema) -> tuple[SortField, ...]:
-    from pyiceberg.table.sorting import NullOrder, SortDirection
-
-    found: list[SortField] = []
-    for field in order.fields:
-        word, width = _transform(field.transform)
-        column = _column(schema, field.source_id)
-        if word != "identity":
-            column = f"{word}({'' if width is None else f'{width}, '}{column})"
-        descending = field.direction == SortDirection.DESC
-        found.append(SortField(column, descending, field.null_order == NullOrder.NULLS_FIRST))
-    return tuple(found)
-
-
-_TIME_TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
-
-
-def _transform(transform: Transform[Any, Any]) -> tuple[str, int | None]:
-    word, _, width = str(transform).removesuffix("]").partition("[")  # bucket[16], truncate[4]
-    return _TIME_TRANSFORMS.get(word, word), int(width) if width else None
-
-
-def _column(schema: Schema, field_id: int) -> str:
-    # A column of an old partition spec may have been dropped since.
-    return schema.find_column_name(field_id) or f"#{field_id}"
 
 
 def _metadata_fault(error: Exception) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.catalog.tables import load_table, reading, spark_type
+from lakesql.catalog.tables import load_table, metadata_of, reading
 from lakesql.errors import LakesqlError, Place, RunError, first_line
-from lakesql.ledger.entry import walk_back
 from lakesql.model.table_name import TableName
+from lakesql.table.iceberg_schema import spark_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
 
 FILES_AT_ONCE = 8
 """So many data files are in the memory at a time, each with its deletes."""
@@ -50,10 +52,13 @@ def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:
     if table is None:
         return None
     columns = {
-        field.name: "uuid" if str(field.field_type) == "uuid" else spark_type(field.field_type)
-        for field in table.schema().fields
+        field.name: "uuid" if str(field.field_type) == "uuid" else _spark_type(field) for field in table.schema().fields
     }
     return TestedTable(name, str(table.metadata.table_uuid), table.metadata.current_snapshot_id, columns, table)
+
+
+def _spark_type(field: NestedField) -> str:
+    return spark_type(json.loads(field.model_dump_json(by_alias=True))["type"])
 
 
 def appended_since(found: TestedTable, snapshot: int) -> int | None:
@@ -61,24 +66,15 @@ def appended_since(found: TestedTable, snapshot: int) -> int | None:
 
     None where that is not so, or cannot be told: `snapshot` has expired or is no ancestor, or rows were changed.
     """
-    known = {each.snapshot_id: each for each in found.table.metadata.snapshots}
-    links = {id_: _Link(id_, each.parent_snapshot_id) for id_, each in known.items()}
     appends = 0
-    for link in walk_back(links, found.snapshot):
-        if link.id == snapshot:
+    for each in metadata_of(found.table).history:
+        if each.id == snapshot:
             return appends
-        summary = known[link.id].summary
-        operation = summary.operation.value if summary is not None else ""
+        operation = each.summary.get("operation", "")
         if operation not in APPENDS:
             return None
         appends += operation == "append"
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    id: int
-    parent: int | None
 
 
 def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | None) -> Iterator[pa.RecordBatch]:

@@ -35,7 +35,7 @@ def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Lite
     from lakesql.cli import project, selection
     from lakesql.cli.render import open_emitter
     from lakesql.compile.compiled import compiled_files
-    from lakesql.model.upkeep import maintenance_tasks
+    from lakesql.model.maintenance_tasks import maintenance_tasks
     from lakesql.run.job import RunOptions
     from lakesql.run.maintain import maintenance_jobs
     from lakesql.run.models import run_models
@@ -60,7 +60,7 @@ def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Lite
 
 def _orphan_tasks(model: Model, chosen: Collection[str]) -> frozenset[str]:
     """Those of the chosen tasks that remove orphaned files."""
-    from lakesql.model.upkeep import maintenance_tasks
+    from lakesql.model.maintenance_tasks import maintenance_tasks
 
     removing = (task.name for task in maintenance_tasks(model) if task.procedure == "remove_orphan_files")
     return frozenset(removing) & frozenset(chosen)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import click
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.catalog.live_tables import read_live_table
+from lakesql.catalog.tables import load_metadata
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.review import Compared, compare_with, with_live
 from lakesql.clock import now_ms
@@ -124,7 +124,7 @@ def _compare(options: Options, former: Former, names: Sequence[str], stack: Exit
 def _look(catalog: OpenCatalog, table: TableName, model: str) -> Found | None:
     """The table, if there is one that can be read. Its checkpoint is compared as the query starts."""
     try:
-        found = read_live_table(catalog, table, model)
+        found = load_metadata(catalog, table)
     except LakesqlError:
         return None
     return Found(found, Unread(""), "") if found is not None else None

@@ -24,8 +24,8 @@ from lakesql.compile.storable import (
 from lakesql.compile.table import format_version, partition_text, terms_of
 from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.model.maintenance_tasks import MaintenanceTask, own_tasks, said_at
 from lakesql.model.model import Model
-from lakesql.model.upkeep import MaintenanceTask, own_tasks, said_at
 from lakesql.model.writing import Reads
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.procedures import (

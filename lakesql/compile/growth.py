@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from lakesql.compile.table import terms_of
 from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.model.maintenance_tasks import own_tasks
 from lakesql.model.model import Model
-from lakesql.model.upkeep import own_tasks
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.project.procedures import AT_END, HOUR_MS, RemoveOrphanFiles
-from lakesql.table.simulation import Growth, Maintained, SimulatedTask, Sizes, Stock, Writes, grow
+from lakesql.table.simulation import Maintained, SimulatedTask, Sizes, Stock, TableGrowth, Writes, grow
 from lakesql.table.terms import Terms
 
 ROWS_PER_SECOND = 100.0
@@ -132,7 +132,7 @@ def maintenance_by(model: Model, trigger: Trigger) -> Maintained | None:
     )
 
 
-def grow_assumed(assumed: Assumed, span_ms: float) -> tuple[Growth, Growth | None]:
+def grow_assumed(assumed: Assumed, span_ms: float) -> tuple[TableGrowth, TableGrowth | None]:
     """What comes of a new table within `span_ms`: without maintenance, and with the model's, None if it has none."""
     known = (assumed.writes, assumed.terms, assumed.sizes, Stock())
     kept = grow(*known, assumed.maintenance, span_ms) if assumed.maintenance is not None else None

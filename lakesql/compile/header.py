@@ -18,13 +18,13 @@ from lakesql.compile.notes import find_notes
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
-from lakesql.model.upkeep import maintenance_tasks, own_tasks
+from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import Batches, listed
 from lakesql.names import CHANGE, COMPILED_FROM
 from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import Column
-from lakesql.table.simulation import Counts, Growth
+from lakesql.table.simulation import TableCounts, TableGrowth
 
 _WIDTH = 120
 
@@ -208,7 +208,7 @@ def _day(select: Select) -> str:
     return f"{said}; maintained, {_grown(kept, kept.most)} at most"
 
 
-def _grown(growth: Growth, counts: Counts) -> str:
+def _grown(growth: TableGrowth, counts: TableCounts) -> str:
     deletes = f" and {counts.delete_files:,} delete files" if counts.delete_files else ""
     return (
         f"{growth.commits:,} commits leave {counts.data_files:,} data files{deletes}, {counts.snapshots:,} snapshots "

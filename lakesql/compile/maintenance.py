@@ -12,8 +12,9 @@ from typing import assert_never
 from lakesql.compile.call_times import age_mark
 from lakesql.compile.quote import field_path, identifier, literal, text, timestamp
 from lakesql.model.config import SortField
-from lakesql.model.upkeep import MaintenanceTask
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.project.duration import Duration
+from lakesql.project.iceberg_options import option_text
 from lakesql.project.procedures import (
     RECENT,
     ExpireSnapshots,
@@ -27,7 +28,7 @@ from lakesql.project.procedures import (
 )
 from lakesql.project.size import Size
 
-Argument = str | int | bool | datetime | Mapping[str, str] | tuple[str, ...]
+Argument = str | int | float | bool | datetime | Mapping[str, str] | tuple[str, ...]
 
 _WIDTH = 120
 
@@ -77,7 +78,7 @@ def argument_text(value: Argument) -> str:
     match value:
         case bool():
             return "true" if value else "false"
-        case int():
+        case int() | float():
             return str(value)
         case str():
             return text(value)
@@ -186,7 +187,8 @@ def iceberg_options(options: Procedure) -> dict[str, str]:
         for name, key in iceberg_names(name_of(options)).items()
         if (value := getattr(options, name)) not in (None, "", ())
     }
-    return dict(sorted(said.items()))
+    passed = {key: option_text(value) for key, value in options.options.items()}
+    return dict(sorted((said | passed).items()))
 
 
 def _arguments(
@@ -201,29 +203,22 @@ def _arguments(
             yield from _rewrite_arguments(options, narrowing)
         case RewritePositionDeleteFiles():
             yield from _rewrite_arguments(options, narrowing)
-        case RewriteManifests(use_caching=use_caching, spec_id=spec_id, sort_by=sort_by):
-            yield from _said({"use_caching": use_caching, "spec_id": spec_id, "sort_by": sort_by or None})
+        case RewriteManifests(spec_id=spec_id, sort_by=sort_by):
+            yield from options.options.items()
+            yield from _said({"spec_id": spec_id, "sort_by": sort_by or None})
         case ExpireSnapshots():
             yield "retain_last", options.retain_last
-            yield from _said(
-                {
-                    "max_concurrent_deletes": options.max_concurrent_deletes,
-                    "stream_results": options.stream_results,
-                    "clean_expired_metadata": options.clean_expired_metadata,
-                }
-            )
+            yield from options.options.items()
         case RemoveOrphanFiles():
-            yield from _said(
-                {
-                    "dry_run": options.dry_run,
-                    "max_concurrent_deletes": options.max_concurrent_deletes,
-                    "equal_schemes": options.equal_schemes or None,
-                    "equal_authorities": options.equal_authorities or None,
-                    "prefix_mismatch_mode": options.prefix_mismatch_mode,
-                    "prefix_listing": options.prefix_listing,
-                    "stream_results": options.stream_results,
-                }
-            )
+            said: dict[str, Argument | None] = {
+                "dry_run": options.dry_run,
+                "equal_schemes": options.equal_schemes or None,
+                "equal_authorities": options.equal_authorities or None,
+                "prefix_mismatch_mode": options.prefix_mismatch_mode,
+                "prefix_listing": options.prefix_listing,
+            }
+            yield from _said(said)
+            yield from options.options.items()
         case _:
             assert_never(options)
 
@@ -257,7 +252,7 @@ def _plain(value: object) -> str:
         case tuple():
             return ", ".join(value)
         case Mapping():
-            return ", ".join(f"{key}={item}" for key, item in value.items())
+            return ", ".join(f"{key}={option_text(item)}" for key, item in value.items())
         case _:
             return _option_text(value)
 

@@ -16,9 +16,9 @@ from lakesql.graph.find_tests import test_node
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest, task_node
 from lakesql.model.data_tests import DataTest
+from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks
 from lakesql.model.model import Model
 from lakesql.model.properties import Freshness
-from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.modes.all_modes import MAINTENANCE
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.duration import Duration

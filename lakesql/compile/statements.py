@@ -30,7 +30,7 @@ from lakesql.compile.table import (
     create_table,
 )
 from lakesql.model.config import PartitionField
-from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
+from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import DELETED_AT, Memory
 

@@ -9,8 +9,8 @@ from functools import partial
 from lakesql.decode import collect
 from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.model.maintenance_call import read_calls
+from lakesql.model.maintenance_tasks import is_maintained
 from lakesql.model.model import MaintenanceModel, Model, WrittenCall
-from lakesql.model.upkeep import is_maintained
 from lakesql.project.profiles import Target
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Macros, parse_template, render_template

@@ -17,12 +17,12 @@ from lakesql.graph.handwritten import find_calls
 from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.model.config import Every, MaintenanceConfig, TableConfig
 from lakesql.model.data_tests import DataTest
+from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, own_tasks, said_at
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.retention import replaced_options
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
-from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, own_tasks, said_at
 from lakesql.modes.all_modes import MAINTENANCE
 from lakesql.modes.read_config import check_defaults, check_folders, folder_defaults, merge_config, read_config
 from lakesql.names import check_name

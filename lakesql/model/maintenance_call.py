@@ -11,6 +11,7 @@ from lakesql.decode import Node, collect, decode
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.model.table_name import TableName
 from lakesql.project.duration import Duration
+from lakesql.project.iceberg_options import ICEBERG_OPTIONS
 from lakesql.project.procedures import (
     ARGUMENTS,
     DEFAULTS,
@@ -20,6 +21,7 @@ from lakesql.project.procedures import (
     Procedure,
     RewriteDataFiles,
     check_options,
+    has_map,
     iceberg_names,
 )
 from lakesql.project.size import shortest
@@ -30,7 +32,7 @@ PATTERN = "CALL {{ target.catalog }}.system.rewrite_data_files(table => '{{ this
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallStatement:
     """A statement: the procedure, what it is given, and where it stands."""
 
     procedure: str
@@ -40,7 +42,7 @@ class Call:
 
 def read_calls(
     rendered: Rendered, table: TableName, base: Mapping[str, Procedure], trigger: Duration | None
-) -> tuple[Call, ...]:
+) -> tuple[CallStatement, ...]:
     """The statements of a maintenance model, whose table is `table`. Statements are separated by `;`.
 
     An option that a statement leaves out has lakesql's default. When a procedure is due stands in no CALL: it is
@@ -207,7 +209,9 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1]), text, flags=re.S)
 
 
-def _read_call(tokens: list[_Token], table: TableName, base: Mapping[str, Procedure], trigger: Duration | None) -> Call:
+def _read_call(
+    tokens: list[_Token], table: TableName, base: Mapping[str, Procedure], trigger: Duration | None
+) -> CallStatement:
     reader, place = _Reader(tokens), tokens[0].place
     if not reader.takes("call"):
         raise ProjectError([_bad(f"'{tokens[0].text}' begins a statement that is no CALL.", place)])
@@ -240,7 +244,7 @@ def _read_call(tokens: list[_Token], table: TableName, base: Mapping[str, Proced
     options = _read_options(procedure, Node(given, place, places))
     own = base.get(procedure, DEFAULTS[procedure])
     due = {name: getattr(own, name) for name in DUE_OPTIONS if hasattr(options, name)}
-    return Call(procedure, replace(options, **{**due, "trigger": trigger or due["trigger"]}), place)
+    return CallStatement(procedure, replace(options, **{**due, "trigger": trigger or due["trigger"]}), place)
 
 
 def _check_procedure(path: tuple[str, ...], table: TableName, place: Place) -> str:
@@ -279,9 +283,9 @@ def _check_table(about: tuple[str, ...] | None, table: TableName, place: Place) 
 def _read_options(procedure: str, given: Node) -> Procedure:
     """The arguments and the map `options` of a CALL as a procedure's options."""
     kind, problems = PROCEDURES[procedure], list[Problem]()
-    entries: dict[str, Node] = {}
-    places: dict[str, Place] = {}
-    known = {*ARGUMENTS[procedure], *(("options",) if iceberg_names(procedure) else ())}
+    entries = _Entries(procedure)
+    others = () if has_map(procedure) else ICEBERG_OPTIONS[procedure]
+    known = {*ARGUMENTS[procedure], *others, *(("options",) if has_map(procedure) else ())}
     for name, node in given.entries().items():
         place = given.key_place(name)
         if why := REFUSED_ARGUMENTS.get(procedure, {}).get(name):
@@ -291,10 +295,12 @@ def _read_options(procedure: str, given: Node) -> Procedure:
             what = f"{procedure} has no argument '{name}'."
             problems.append(Problem("unknown-option", what, "", did_you_mean(name, known), place))
         elif name == "options":
-            _spread_options(procedure, node, entries, places, problems)
+            entries.spread(node, problems)
+        elif name in others:
+            entries.passed[name], entries.places[name] = node, place
         else:
-            entries[name], places[name] = node, place
-    node = Node(entries, given.place, places)
+            entries.typed[name], entries.places[name] = node, place
+    node = entries.node(given.place)
     found = collect(problems, lambda: decode(node, kind, what=procedure))
     if isinstance(found, RewriteDataFiles):
         collect(problems, partial(check_options, found, node))
@@ -303,18 +309,33 @@ def _read_options(procedure: str, given: Node) -> Procedure:
     return found or DEFAULTS[procedure]
 
 
-def _spread_options(
-    procedure: str, node: Node, entries: dict[str, Node], places: dict[str, Place], problems: list[Problem]
-) -> None:
-    """Add the entries of the map `options` by the names that they have here."""
-    own = {key: name for name, key in iceberg_names(procedure).items()}
-    for key, value in (collect(problems, node.entries) or {}).items():
-        name, place = own.get(key), node.key_place(key)
-        if name is None:
-            what = f"{procedure} has no option '{key}'."
-            problems.append(Problem("unknown-option", what, "", did_you_mean(key, own), place))
-        elif (typed := collect(problems, partial(_typed, value, key.endswith("-bytes")))) is not None:
-            entries[name], places[name] = typed, place
+class _Entries:
+    """The options of a CALL: those that are typed, by the names that they have here, and those that are passed on."""
+
+    def __init__(self, procedure: str) -> None:
+        self.procedure = procedure
+        self.typed: dict[str, Node] = {}
+        self.passed: dict[str, Node] = {}
+        self.places: dict[str, Place] = {}
+
+    def spread(self, node: Node, problems: list[Problem]) -> None:
+        """Add the entries of the map `options`."""
+        own = {key: name for name, key in iceberg_names(self.procedure).items()}
+        others = ICEBERG_OPTIONS[self.procedure]
+        for key, value in (collect(problems, node.entries) or {}).items():
+            name, place = own.get(key), node.key_place(key)
+            if key in others:
+                self.passed[key], self.places[key] = value, place
+            elif name is None:
+                what = f"{self.procedure} has no option '{key}'."
+                problems.append(Problem("unknown-option", what, "", did_you_mean(key, {*own, *others}), place))
+            elif (typed := collect(problems, partial(_typed, value, key.endswith("-bytes")))) is not None:
+                self.typed[name], self.places[name] = typed, place
+
+    def node(self, place: Place) -> Node:
+        """All of them, as `maintenance` has them."""
+        passed = Node(self.passed, place, self.places)
+        return Node({**self.typed, **({"options": passed} if self.passed else {})}, place, self.places)
 
 
 def _typed(node: Node, is_size: bool) -> Node:

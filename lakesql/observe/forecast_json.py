@@ -9,7 +9,7 @@ from typing import Any
 
 from lakesql.model.config import trigger_text
 from lakesql.plan.forecast import Forecast, Outlook
-from lakesql.table.simulation import Growth
+from lakesql.table.simulation import TableGrowth
 
 
 def render_forecast_lines(forecasts: Iterable[Forecast]) -> str:
@@ -44,7 +44,7 @@ def _outlook(outlook: Outlook) -> dict[str, Any]:
     }
 
 
-def _growth(growth: Growth) -> dict[str, Any]:
+def _growth(growth: TableGrowth) -> dict[str, Any]:
     return {
         "commits": growth.commits,
         "batches": growth.batches,

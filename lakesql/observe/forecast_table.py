@@ -13,7 +13,7 @@ from lakesql.observe.layout import Column, Row, fit_table
 from lakesql.observe.status_table import below, draw, terminal_width
 from lakesql.observe.text import STYLES, duration, percent, printable, size
 from lakesql.plan.forecast import Forecast, Input, Outlook, Source
-from lakesql.table.simulation import Counts
+from lakesql.table.simulation import TableCounts
 
 
 def draw_forecasts(out: TextIO, forecasts: Sequence[Forecast], environ: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ def _table(found: Forecast, own: Outlook, width: int) -> list[Text]:
     return fit_table(columns, [Row(row[: len(columns)]) for row in rows], 0, width)
 
 
-COUNTS: tuple[tuple[str, Callable[[Counts], str]], ...] = (
+COUNTS: tuple[tuple[str, Callable[[TableCounts], str]], ...] = (
     ("data files", lambda counts: number(counts.data_files)),
     ("delete files", lambda counts: number(counts.delete_files)),
     ("snapshots", lambda counts: number(counts.snapshots)),

@@ -68,7 +68,7 @@ def _pairs(known: Known) -> list[tuple[str, str]]:
     sizes = ", ".join(size(each) for each in spread if each is not None)
     read = figures.data_files + figures.delete_files
     of_all = f" (of the newest {number(figures.files_read)} files)" if figures.files_read < read else ""
-    target = size(known.facts.target_file_bytes)
+    target = size(known.facts.metadata.target_bytes)
     return [
         ("last commit", age(figures.age_ms) if figures.age_ms is not None else "none"),
         ("last hour", _last_hour(figures)),

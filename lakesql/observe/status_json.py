@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from lakesql.model.upkeep import UnknownFiles
+from lakesql.model.maintenance_tasks import UnknownFiles
 from lakesql.observe.status_text import Checked, remarks
 from lakesql.plan.table_status import Known, TableStatus
+from lakesql.table.maintenance_plan import Wait
 
 
 def render_status_lines(statuses: Iterable[TableStatus]) -> str:
@@ -30,11 +31,16 @@ def _fields(status: TableStatus) -> dict[str, Any]:
         "health": status.health,
         "remarks": list(remarks(status)),
         "by_lakesql": state.facts.is_ours if isinstance(state, Known) else None,
-        "unknown_files": _unknown(state.facts.unknown) if isinstance(state, Known) else None,
+        "unknown_files": _unknown(state.facts.metadata.record.unknown) if isinstance(state, Known) else None,
+        "waits": [_wait(wait) for wait in state.waits] if isinstance(state, Known) else [],
         "findings": [asdict(finding) for finding in state.findings] if isinstance(state, Known) else [],
         "figures": asdict(state.figures) if isinstance(state, Known) else None,
         "problems": [asdict(problem) for problem in status.problems],
     }
+
+
+def _wait(wait: Wait) -> dict[str, Any]:
+    return {"task": wait.task.name, "why": wait.why, "waits_for": wait.waits_for, "until_ms": wait.until_ms}
 
 
 def _unknown(files: UnknownFiles) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from typing import Literal, assert_never
 
 from lakesql.counts import count
 from lakesql.events import Word
-from lakesql.model.upkeep import UnknownFiles, is_maintained
-from lakesql.observe.text import WORD_TONES, Tone, duration, percent, size
+from lakesql.model.maintenance_tasks import UnknownFiles, is_maintained
+from lakesql.observe.text import WORD_TONES, Tone, duration, iso_time, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
 from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
+from lakesql.table.maintenance_plan import Wait
 
 FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
 
@@ -31,7 +32,7 @@ TONES: dict[Health, Tone] = {
 def _is_left(status: TableStatus) -> bool:
     """Whether the table's property, or the model, says that somebody else maintains it."""
     is_own = is_maintained(status.model) and bool(status.model.config.maintenance.procedures)
-    return not is_own or (isinstance(status.state, Known) and status.state.facts.is_left)
+    return not is_own or (isinstance(status.state, Known) and status.state.facts.metadata.is_left)
 
 
 def mark(status: TableStatus) -> str:
@@ -44,19 +45,25 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
     """The reasons of a table's one word, and whether lakesql has written it. Of one that cannot be read, none: those
     are problems."""
     match status.state:
-        case Known(facts=facts, figures=figures, findings=findings):
+        case Known(facts=facts, figures=figures, findings=findings, waits=waits):
             reasons = [f"{finding.word}: {sentence(finding, figures)}" for finding in findings]
             foreign = () if facts.is_ours else (FOREIGN,)
             left = (LEFT,) if _is_left(status) else ()
             is_said = any(finding.figure == "dead_letter_ratio" for finding in findings)
             unread = (LETTERS_UNREAD,) if facts.letters_unread and not is_said else ()
-            return (*reasons, *unread, *foreign, *left, *_unknown(facts.unknown))
+            unknown = _unknown(facts.metadata.record.unknown)
+            return (*reasons, *unread, *foreign, *left, *map(_waiting, waits), *unknown)
         case Missing():
             return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
         case Unknown():
             return ()
         case _:
             assert_never(status.state)
+
+
+def _waiting(wait: Wait) -> str:
+    until = f", until {iso_time(wait.until_ms)}" if wait.until_ms is not None else ""
+    return f"{wait.task.name} is due ({wait.why}) and waits: {wait.waits_for}{until}"
 
 
 def _unknown(files: UnknownFiles) -> tuple[str, ...]:

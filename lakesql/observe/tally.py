@@ -38,7 +38,7 @@ from lakesql.events import (
     Word,
 )
 from lakesql.plan.health import WORDS
-from lakesql.plan.run_health import Known, count_batch, count_commit, count_letters, count_rewrite
+from lakesql.plan.run_health import SeenByRun, count_batch, count_commit, count_letters, count_rewrite
 
 Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
 
@@ -93,7 +93,7 @@ class ModelTally:
     warnings: tuple[str, ...] = ()
     has_nothing: bool = False
     maintenance: Mapping[str, TaskTally] = field(default_factory=dict)
-    known: Known = Known()
+    known: SeenByRun = SeenByRun()
     judged: Word = "well"
     judged_because: tuple[Reason, ...] = ()
     violations: tuple[tuple[str, int], ...] = ()

@@ -23,12 +23,13 @@ from lakesql.compile.table import terms_of
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS
-from lakesql.plan.health import LAST_COMMITS, Commit, LiveFile, MetadataFacts, TableFacts, percentile
+from lakesql.plan.health import LAST_COMMITS, TableFacts, percentile
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
-from lakesql.table.simulation import Counts, Growth, Sizes, Stock, Writes, grow
+from lakesql.table.live_files import LiveFile, MetadataSizes
+from lakesql.table.simulation import Sizes, Stock, TableCounts, TableGrowth, Writes, grow
 from lakesql.table.terms import Terms, read_terms
-from lakesql.table.uncompacted import Uncompacted
+from lakesql.table.uncompacted import measure_uncompacted
 
 TRIGGERS = (
     Every("10 seconds", 10_000),
@@ -83,8 +84,8 @@ class Outlook:
     interval_ms: float
     freshness_ms: float
     rows: float
-    unkept: Growth
-    kept: Growth | None
+    unkept: TableGrowth
+    kept: TableGrowth | None
     is_fresh: bool | None
     is_behind: bool
     is_cheapest: bool = False
@@ -100,7 +101,7 @@ class Forecast:
 
     model: Model
     span_ms: int
-    now: Counts | None
+    now: TableCounts | None
     inputs: tuple[Input, ...]
     limit: Duration | None
     triggers: tuple[Outlook, ...]
@@ -129,10 +130,10 @@ def forecast(
     names = ("rows_per_second", "row_bytes", "batch_ms", "delay_ms")
     rate, row_bytes, batch_ms, delay_ms = (values[name] for name in names)
     terms, sizes, stock = terms_of(model), sizes_of(model), Stock()
-    if facts is not None and facts.metadata is not None:
+    if facts is not None:
         terms = read_terms(facts.metadata.properties, facts.metadata.version)
-        sizes = _sizes(facts, facts.metadata, sizes)
-        stock = _stock(facts, facts.metadata, now_ms)
+        sizes = _sizes(facts, facts.sizes, sizes)
+        stock = _stock(facts, facts.sizes, now_ms)
     limit = model.properties.freshness.warn_after or model.properties.freshness.error_after
 
     def look(trigger: Trigger) -> Outlook:
@@ -167,8 +168,10 @@ def forecast(
     )
 
 
-def _now(facts: TableFacts, stock: Stock) -> Counts:
-    return Counts(round(stock.data_files), round(stock.delete_files), facts.snapshots, facts.metadata_bytes)
+def _now(facts: TableFacts, stock: Stock) -> TableCounts:
+    return TableCounts(
+        round(stock.data_files), round(stock.delete_files), len(facts.metadata.snapshots), facts.sizes.total_bytes
+    )
 
 
 def _is_same(trigger: Every, own: Trigger) -> bool:
@@ -278,14 +281,14 @@ def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
     return replace(plain, files=files, delete_files=measured.delete_files * files / max(1.0, measured.files))
 
 
-def _sizes(facts: TableFacts, metadata: MetadataFacts, assumed: Sizes) -> Sizes:
+def _sizes(facts: TableFacts, metadata: MetadataSizes, assumed: Sizes) -> Sizes:
     snapshot = metadata.snapshot_bytes if facts.commits else assumed.snapshot
     log_entry = metadata.log_entry_bytes or assumed.log_entry
     manifest, entry = _manifest_sizes(metadata, assumed)
     count = len(metadata.manifests)
     return Sizes(
         # What is not in the lists, so that the whole is the file's size now.
-        table=max(0.0, metadata.file_bytes - snapshot * facts.snapshots - log_entry * metadata.log),
+        table=max(0.0, metadata.file_bytes - snapshot * len(facts.metadata.snapshots) - log_entry * metadata.log),
         snapshot=snapshot,
         log_entry=log_entry,
         manifest_list=metadata.list_bytes - assumed.list_entry * count if count else assumed.manifest_list,
@@ -295,7 +298,7 @@ def _sizes(facts: TableFacts, metadata: MetadataFacts, assumed: Sizes) -> Sizes:
     )
 
 
-def _manifest_sizes(metadata: MetadataFacts, assumed: Sizes) -> tuple[float, float]:
+def _manifest_sizes(metadata: MetadataSizes, assumed: Sizes) -> tuple[float, float]:
     """What a manifest takes without entries, and what each entry takes: by the straight line through all manifests."""
     count = len(metadata.manifests)
     if not count:
@@ -308,37 +311,28 @@ def _manifest_sizes(metadata: MetadataFacts, assumed: Sizes) -> tuple[float, flo
     return max(0.0, size - entry * entries), entry
 
 
-def _stock(facts: TableFacts, metadata: MetadataFacts, now_ms: int) -> Stock:
+def _stock(facts: TableFacts, sizes: MetadataSizes, now_ms: int) -> Stock:
     data = [file for file in facts.files if not file.is_delete]
-    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.target_file_bytes]
-    rewritten_ms = max((file.written_ms for file in data if file.is_compacted), default=0)
-    since = [commit for commit in facts.commits if commit.at_ms > rewritten_ms]
     deletes = [file for file in facts.files if file.is_delete]
-    ages = [float(now_ms - commit.at_ms) for commit in facts.commits][: facts.snapshots]
+    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.metadata.target_bytes]
+    snapshots = len(facts.metadata.snapshots)
+    ages = [float(now_ms - commit.at_ms) for commit in facts.commits][:snapshots]
     oldest = ages[0] if ages else 0.0
     totals = facts.totals
-    deleted = sum(file.rows for file in deletes) if totals.deletes is None else totals.deletes
-    delete_files = len(deletes) if totals.delete_files is None else totals.delete_files
-    rows = sum(file.rows for file in data) if totals.rows is None else totals.rows
-    new_small = sum(commit.files / commit.partitions for commit in since if _is_small(commit, facts))
     return Stock(
         data_files=len(data) if totals.data_files is None else totals.data_files,
         small_files=len(small),
         small_bytes=sum(file.size_bytes for file in small),
         small_partitions=len({file.partition for file in small}),
-        uncompacted=Uncompacted(small_files=new_small, deleted_ratio=deleted / max(1, rows), delete_files=delete_files),
-        rows=rows,
-        deleted=deleted,
-        delete_files=delete_files,
-        data_manifests=sum(not each.is_delete for each in metadata.manifests),
-        delete_manifests=sum(each.is_delete for each in metadata.manifests),
-        ages_ms=(*[oldest] * (facts.snapshots - len(ages)), *ages),
-        log=metadata.log,
+        uncompacted=measure_uncompacted(facts.metadata),
+        rows=sum(file.rows for file in data) if totals.rows is None else totals.rows,
+        deleted=sum(file.rows for file in deletes) if totals.deletes is None else totals.deletes,
+        delete_files=len(deletes) if totals.delete_files is None else totals.delete_files,
+        data_manifests=sum(not each.is_delete for each in sizes.manifests),
+        delete_manifests=sum(each.is_delete for each in sizes.manifests),
+        ages_ms=(*[oldest] * (snapshots - len(ages)), *ages),
+        log=sizes.log,
     )
-
-
-def _is_small(commit: Commit, facts: TableFacts) -> bool:
-    return bool(commit.files) and commit.size_bytes / commit.files < SMALL_FILE_SHARE * facts.target_file_bytes
 
 
 def _inputs(model: Model, measured: _Measured | None, given: Given) -> Iterator[Input]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from lakesql.errors import Problem
 from lakesql.events import TableTotals, Word
 from lakesql.model.properties import Freshness
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import UnknownFiles
 from lakesql.plan import thresholds
 from lakesql.plan.thresholds import Bound
 from lakesql.project.procedures import GROUP_FILES, SMALL_FILE_SHARE, RewriteDataFiles
+from lakesql.table.commits import Commit
+from lakesql.table.due import OVERDUE, why_rewrite_due
+from lakesql.table.live_files import LiveFile, MetadataSizes
+from lakesql.table.metadata import TableMetadata
+from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
 
 HOUR_MS = 3_600_000
 
@@ -41,121 +44,24 @@ Figure = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Deletes:
-    """What a commit did to a table's delete files: how many it added and removed, of how many there are after it, and
-    by how many rows those that they delete became more."""
-
-    added: int
-    removed: int
-    total: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """How many data files a commit wrote anew, for how many rows of them that it changed or deleted."""
-
-    files: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A commit of a table's main branch that brought rows: how many, in how many data files of how many bytes.
-
-    `event_ms` is the newest event, where the ledger knows it, which may be by the next commit only; `late` the rows
-    that a watermark has dropped, as far as the ledger knows them, and `older` those that were left out, as the table
-    had newer ones of their keys. `backlog` is what the source had that was not read, when Spark had last looked: `1200
-    records`, or files; '' where nothing was heard. It wrote to `partitions` partitions. `deletes` are None where it
-    added no delete file, `replaced` where it wrote no data file anew.
-    """
-
-    at_ms: int
-    rows: int
-    files: int
-    size_bytes: int
-    event_ms: int | None = None
-    late: int = 0
-    older: int = 0
-    backlog: str = ""
-    partitions: int = 1
-    deletes: Deletes | None = None
-    replaced: Replaced | None = None
-
-    @property
-    def newest_ms(self) -> int | None:
-        """Its newest event, where it is known, and no later than the commit."""
-        return None if self.event_ms is None else known_event(self.event_ms, self.at_ms)
-
-    @property
-    def latency_ms(self) -> int | None:
-        """From the newest event to the commit; none below zero, as clocks differ."""
-        return None if self.newest_ms is None else self.at_ms - self.newest_ms
-
-
-class LiveFile(NamedTuple):
-    """A file of the current snapshot.
-
-    `written_ms` is when it was committed, or where that snapshot is gone, when the oldest one was that is left: it is
-    as old at least. `is_compacted`: it was written by a compaction. A delete file's `rows` are the deletes in it.
-    """
-
-    partition: Hashable
-    size_bytes: int
-    rows: int
-    written_ms: int
-    is_delete: bool
-    is_compacted: bool
-
-
-class Manifest(NamedTuple):
-    """A manifest of the current snapshot: its bytes, and how many entries it has."""
-
-    size_bytes: int
-    entries: int
-    is_delete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataFacts:
-    """What a table's metadata takes: the metadata file with a snapshot of a batch and an earlier metadata file in it,
-    of which it names `log`; the manifest list, and the manifests."""
-
-    file_bytes: int
-    snapshot_bytes: float
-    log: int
-    log_entry_bytes: float
-    list_bytes: int
-    manifests: tuple[Manifest, ...]
-    version: int
-    properties: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What a table's metadata holds, as it was read.
+    """What is known of a table as it was read.
 
     `is_ours`: some snapshot has a ledger entry. `commits` are the main branch's, oldest first: those with a ledger
     entry, or of a table without, all that brought rows. `files` are those of the current snapshot, the newest ones
-    where there are more than were read. `dead_letters` are times of commits to the table of dead letters, each with
-    the letters that it brought. `is_left`: its property says that somebody else maintains it.
-    `letters_unread` says why it cannot be read, if so.
-    `unknown` are files in its folder that the last removal of orphans has left.
+    where there are more than were read. `sizes` is what its metadata takes. `dead_letters` are times of commits to the
+    table of dead letters, each with the letters that it brought; `letters_unread` says why it cannot be read, if so.
     """
 
     name: TableName
+    metadata: TableMetadata
     is_ours: bool
     commits: tuple[Commit, ...]
-    snapshots: int
-    metadata_bytes: int
-    target_file_bytes: int
     totals: TableTotals
     files: tuple[LiveFile, ...]
+    sizes: MetadataSizes
     dead_letters: tuple[tuple[int, int], ...] = ()
     letters_unread: tuple[Problem, ...] = ()
-    metadata: MetadataFacts | None = None
-    is_left: bool = False
-    unknown: UnknownFiles = UnknownFiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +73,9 @@ class Judged:
     data files of a partition below 75 % of the target size. `delete_ratio` is deleted rows to all rows that data files
     hold. `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small
     data files of partitions that have five or more, but for those that a compaction wrote, and delete files.
-    `uncompacted_files` counts these data files as maintenance does: of each commit, those in each partition that it
-    wrote to, on average. The ratios of dead letters and late events are to themselves and the rows written, in the last
-    hour; those of dead letters are None where their table cannot be read.
+    `uncompacted_files` counts small data files as maintenance does, those of each partition that a commit wrote to.
+    The ratios of dead letters and late events are to themselves and the rows written, in the last hour; those of
+    dead letters are None where their table cannot be read.
     """
 
     freshness_ms: int | None
@@ -238,10 +144,9 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     """The figures of a table at `now_ms`."""
     data = [file for file in facts.files if not file.is_delete]
     sizes = sorted(file.size_bytes for file in data)
-    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.target_file_bytes]
+    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.metadata.target_bytes]
     partitions = len({file.partition for file in data})
-    not_compacted = [*_not_compacted(small)]
-    uncompacted = [*not_compacted, *(file for file in facts.files if file.is_delete)]
+    uncompacted = [*_not_compacted(small), *(file for file in facts.files if file.is_delete)]
     delete_files = _known(facts.totals.delete_files, len(facts.files) - len(data))
     data_files = _known(facts.totals.data_files, len(data))
     rows = _known(facts.totals.rows, sum(file.rows for file in data))
@@ -280,10 +185,10 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
         delete_files=delete_files,
         delete_ratio=min(1.0, share_of(deletes, rows)),
         delete_files_per_data_file=share_of(delete_files, data_files),
-        snapshots=facts.snapshots,
-        metadata_bytes=facts.metadata_bytes,
+        snapshots=len(facts.metadata.snapshots),
+        metadata_bytes=facts.sizes.total_bytes,
         compaction_lag_ms=max(0, now_ms - min((file.written_ms for file in uncompacted), default=now_ms)),
-        uncompacted_files=_count_by_commit(not_compacted),
+        uncompacted_files=measure_uncompacted(facts.metadata).small_files,
         uncompacted_bytes=sum(file.size_bytes for file in uncompacted),
         dead_letters_last_hour=letters,
         dead_letter_ratio=None if letters is None else share_of(letters, letters + written),
@@ -304,16 +209,21 @@ USUAL_REWRITE = RewriteDataFiles()
 """What makes a rewrite due where no model says it."""
 
 
-def judge(figures: Judged, limits: Freshness, rewrite: RewriteDataFiles = USUAL_REWRITE) -> tuple[Finding, ...]:
+def is_rewrite_overdue(rewrite: RewriteDataFiles, uncompacted: Uncompacted, version: int) -> bool:
+    """Whether there is more to rewrite than makes that due: with as much, it may just be beginning."""
+    return bool(why_rewrite_due(rewrite, uncompacted, version, OVERDUE))
+
+
+def judge(figures: Judged, limits: Freshness, is_overdue: bool) -> tuple[Finding, ...]:
     """Every figure that is not well, the worst first. `limits` of the model stand in the place of the usual ones.
 
-    What is not compacted is judged by the usual one only if there is more of it than makes a `rewrite` due.
+    What is not compacted is judged by the usual one only if a rewrite of data files `is_overdue`.
     """
     own = check(figures, limits)
     left = {finding.figure for finding in own}
     if figures.delete_files <= thresholds.FEW_DELETE_FILES:
         left |= {"delete_ratio", "delete_files_per_data_file"}
-    if not _is_rewrite_due(figures, rewrite):
+    if not is_overdue:
         left.add("compaction_lag")
     usual = [
         _compare(figure, value, USUAL_BOUNDS[figure])
@@ -356,15 +266,6 @@ def worst(findings: Iterable[Finding]) -> Word:
     return max((finding.word for finding in findings), key=WORDS.index, default="well")
 
 
-def event_ms(text: str) -> int | None:
-    """The time of a newest event as the ledger and events write it, ISO 8601; None where it is none."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
 def percentile(ordered: Sequence[int], share: float) -> int | None:
     """The smallest of the values, in order, that `share` of them do not exceed; None of none."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
@@ -394,15 +295,6 @@ def _values(figures: Judged) -> dict[Figure, float | None]:
     }
 
 
-def _is_rewrite_due(figures: Judged, rewrite: RewriteDataFiles) -> bool:
-    """Whether there is more to rewrite than makes that due: with as much, it may just be beginning."""
-    return (
-        figures.uncompacted_files > rewrite.small_files
-        or figures.delete_files > rewrite.delete_files
-        or figures.delete_ratio > rewrite.delete_ratio
-    )
-
-
 def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
     above = sys.float_info.max if value is None else value  # a limit that is not there is infinite
     if above > bound.ill:
@@ -415,12 +307,6 @@ def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
 def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
     crowded = Counter(file.partition for file in small)
     return (file for file in small if crowded[file.partition] >= GROUP_FILES and not file.is_compacted)
-
-
-def _count_by_commit(files: Sequence[LiveFile]) -> float:
-    """How many files each commit has added to each partition that it wrote to, on average, all commits together."""
-    partitions = Counter(written_ms for written_ms, _ in {(file.written_ms, file.partition) for file in files})
-    return sum(1 / partitions[file.written_ms] for file in files)
 
 
 def _newest_event(commits: Sequence[Commit]) -> int | None:
@@ -439,11 +325,6 @@ def _newest_event(commits: Sequence[Commit]) -> int | None:
         if len(known) > 3 and (previous := known[-4]) is not None:
             known.append(min(last_ms, before + (before - previous)))
     return max((each for each in known if each is not None), default=None)
-
-
-def known_event(event_ms: int, committed_at_ms: int) -> int:
-    """When an event was, at the latest: one that says it is of a time after its commit is not newer than that."""
-    return min(event_ms, committed_at_ms)
 
 
 def _known(said: int | None, counted: int) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakesql.events import BatchCommitted, TableTotals
-from lakesql.plan.health import HOUR_MS, Judged, event_ms, known_event, share_of
-from lakesql.project.procedures import GROUP_FILES
+from lakesql.plan.health import HOUR_MS, Judged, is_rewrite_overdue, share_of
+from lakesql.project.procedures import GROUP_FILES, RewriteDataFiles
+from lakesql.table.commits import event_ms, known_event
+from lakesql.table.uncompacted import Uncompacted
 
 MINUTE_MS = 60_000
 
@@ -22,13 +24,14 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SeenByRun:
     """What the commits of a run have told of a table.
 
     `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
     that is not done. `newest_ms` is the newest event, `is_by_event` whether the last commit's is known.
-    `small_files` of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data files
-    were last seen to become fewer, or the run began. Delete files have been there since `deletes_since_ms`, at least.
+    `small_files` of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data
+    files were last seen to become fewer, or the run began; `fewest` deletes and delete files the table had since.
+    Delete files have been there since `deletes_since_ms`, at least.
     """
 
     minutes: tuple[Minute, ...] = ()
@@ -37,20 +40,22 @@ class Known:
     newest_ms: int | None = None
     is_by_event: bool = False
     totals: TableTotals = TableTotals()
+    fewest: TableTotals = TableTotals()
     small_files: float = 0
     small_bytes: int = 0
     small_since_ms: int | None = None
     deletes_since_ms: int | None = None
 
 
-def count_commit(known: Known, event: BatchCommitted) -> Known:
+def count_commit(known: SeenByRun, event: BatchCommitted) -> SeenByRun:
     """What is known after a commit."""
     known = count_batch(known, event.at_ms, rows=event.rows, late=event.late)
     told, before, now = event_ms(event.event_time), known.totals, event.table
     newest = None if told is None else known_event(told, event.at_ms)
     files, size, since = known.small_files, known.small_bytes, known.small_since_ms
+    fewest = known.fewest
     if _fell(before.data_files, now.data_files):  # rewritten, by this run or by somebody else
-        files, size, since = 0, 0, None
+        files, size, since, fewest = 0, 0, None, TableTotals()
     if event.partitions is None and event.small_files:
         files, size, since = files + event.small_files, size + event.small_bytes, since or event.at_ms
     deletes_since = known.deletes_since_ms
@@ -65,6 +70,7 @@ def count_commit(known: Known, event: BatchCommitted) -> Known:
         newest_ms=known.newest_ms if newest is None else max(newest, known.newest_ms or newest),
         is_by_event=newest is not None,
         totals=now,
+        fewest=_fewest(fewest, now),
         small_files=files,
         small_bytes=size,
         small_since_ms=since,
@@ -72,7 +78,7 @@ def count_commit(known: Known, event: BatchCommitted) -> Known:
     )
 
 
-def count_batch(known: Known, at_ms: int, *, rows: int = 0, late: int = 0) -> Known:
+def count_batch(known: SeenByRun, at_ms: int, *, rows: int = 0, late: int = 0) -> SeenByRun:
     """What is known after a batch of so many rows and late events, and the dead letters that came before its end."""
     letters = known.letters
     if not rows + late + letters:
@@ -83,19 +89,25 @@ def count_batch(known: Known, at_ms: int, *, rows: int = 0, late: int = 0) -> Kn
     return replace(known, minutes=(*kept, last), letters=0)
 
 
-def count_letters(known: Known, count: int) -> Known:
+def count_letters(known: SeenByRun, count: int) -> SeenByRun:
     """What is known after dead letters were written: they count once their batch is done, and beside its rows."""
     return replace(known, letters=known.letters + count)
 
 
-def count_rewrite(known: Known) -> Known:
+def count_rewrite(known: SeenByRun) -> SeenByRun:
     """What is known after the run has rewritten files: what the table holds now, the next commit says."""
     return replace(
-        known, totals=TableTotals(), small_files=0, small_bytes=0, small_since_ms=None, deletes_since_ms=None
+        known,
+        totals=TableTotals(),
+        fewest=TableTotals(),
+        small_files=0,
+        small_bytes=0,
+        small_since_ms=None,
+        deletes_since_ms=None,
     )
 
 
-def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
+def measure_run(known: SeenByRun, since_ms: int | None, now_ms: int) -> Judged:
     """The figures at `now_ms`: each as the table's metadata would give it, or less where the run cannot tell.
 
     So whatever is not well by them is not well. The newest event is known of each commit, where the ledger has that of
@@ -128,6 +140,30 @@ def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
         late_ratio=share_of(late, late + rows),
         metadata_bytes=0,
     )
+
+
+FORMAT_VERSION = 2
+"""The format version that a table is taken to have, which no commit says."""
+
+
+def is_run_overdue(known: SeenByRun, rewrite: RewriteDataFiles) -> bool:
+    """Whether there is more to rewrite than makes that due, by what the run has seen: no more than there is."""
+    totals, fewest = known.totals, known.fewest
+    small_files = min(known.small_files, totals.data_files or 0)
+    deleted = (totals.deletes or 0) - (fewest.deletes or 0)
+    uncompacted = Uncompacted(
+        small_files=small_files if small_files >= GROUP_FILES else 0,
+        deleted_ratio=min(1.0, share_of(deleted, totals.rows or 0)),
+        delete_files=(totals.delete_files or 0) - (fewest.delete_files or 0),
+    )
+    return is_rewrite_overdue(rewrite, uncompacted, FORMAT_VERSION)
+
+
+def _fewest(known: TableTotals, now: TableTotals) -> TableTotals:
+    """The fewest deletes and delete files, of those that were known and those that there are now."""
+    files = [each for each in (known.delete_files, now.delete_files) if each is not None]
+    deletes = [each for each in (known.deletes, now.deletes) if each is not None]
+    return TableTotals(delete_files=min(files, default=None), deletes=min(deletes, default=None))
 
 
 def _fell(before: int | None, now: int | None) -> bool:

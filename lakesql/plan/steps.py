@@ -18,8 +18,8 @@ from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.errors import Problem, RunError, quoted
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
-from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.stream.types import Growth, find_field, find_growth, find_lost, parse_type, stored_type, type_at
+from lakesql.table.table_state import StateColumn, TableState
 
 F = TypeVar("F", PartitionField, SortField)
 

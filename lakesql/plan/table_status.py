@@ -9,6 +9,7 @@ from lakesql.errors import Problem
 from lakesql.events import Word
 from lakesql.model.model import Model
 from lakesql.plan.health import Figures, Finding, TableFacts, worst
+from lakesql.table.maintenance_plan import Wait
 
 Health = Word | Literal["missing", "unreadable", "unreachable"]
 """How a table is, or why nobody can tell."""
@@ -16,11 +17,13 @@ Health = Word | Literal["missing", "unreadable", "unreachable"]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A table that was read: its facts, its figures at that moment, and what of them is not well, the worst first."""
+    """A table that was read: its facts, its figures at that moment, what of them is not well, the worst first, and the
+    maintenance of it that is due and waits."""
 
     facts: TableFacts
     figures: Figures
     findings: tuple[Finding, ...]
+    waits: tuple[Wait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

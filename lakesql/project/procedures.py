@@ -1,7 +1,7 @@
 """How the tables of a model are maintained: what `maintenance` says in `config(...)`, pyproject.toml and profiles.yml.
 
-Each procedure of Iceberg's is a type of its own. Its fields are the arguments and options that the pinned Iceberg
-knows, with `_` for `-` and units in the values, and beside them when it is due.
+Each procedure of Iceberg's is a type of its own. Its fields are when it is due, and the arguments and options by which
+lakesql decides something, with `_` for `-` and units in the values; Iceberg's others pass through (`options`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
-from lakesql.decode import Node, decode, fields_of, option, read_entries, read_option_text, read_positive
+from lakesql.decode import Node, collect, decode, fields_of, option, read_entries, read_option_text, read_positive
 from lakesql.errors import Problem, ProjectError
 from lakesql.project.duration import Duration, parse_duration
+from lakesql.project.iceberg_options import (
+    SORT_KEYS,
+    ZORDER_KEYS,
+    IcebergValue,
+    read_iceberg_options,
+    refuse_former,
+)
 from lakesql.project.size import Size, parse_size, shortest
 from lakesql.project.sort_order import ZORDER, SortTerm, parse_sort_order, read_sort_order
 
@@ -26,22 +33,22 @@ SMALL_FILE_SHARE = 0.75
 GROUP_FILES = 5
 """So many small files of a partition are worth being rewritten: the procedure's own `min-input-files`."""
 
-TAKES_IN = 4
-"""A rewrite takes in what earlier ones have made where that is at most so many times as large as what has come to a
-partition since. What is larger would cost more to be written again than it costs readers as a file of its own."""
+SIZE_RATIO = 4
+"""A rewrite includes files that earlier ones have made, if they are at most so many times as large as what has come to
+a partition since. What is larger would cost more to be written again than it costs readers as a file of its own."""
 
 WHOLE_EVERY = 16
-"""Every so many rewrites one takes in all small files, however large for small ones. The first one does."""
+"""Every so many rewrites one includes all small files, however large for small ones. The first one does."""
 
 WHOLE_GROUP_FILES = 2
-"""So many small files of a partition are worth being rewritten when all small files are taken in."""
+"""So many small files of a partition are worth being rewritten when all small files are included."""
 
 DELETION_VECTORS = 3
 """From this format version on, a table has its position deletes as one vector for each data file. No compaction
 is needed for them, and a rewrite of a data file drops its vector."""
 
-RESTS_MS = 600_000
-"""How long a rewrite rests that has found nothing to do."""
+RETRY_AFTER_MS = 600_000
+"""After which time a procedure is called again that has found nothing to do, or has taken too long."""
 
 AT_END = 0.5
 """Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
@@ -51,8 +58,6 @@ BYTES_PER_MS = 20_000.0
 
 LEAST_EXPIRY_MS = HOUR_MS
 """No younger snapshot expires: a query that reads it would fail."""
-
-JobOrder = Literal["none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"]
 
 
 def _at_least(least_ms: int, least: str, why: str) -> Callable[[Node], Duration]:
@@ -125,6 +130,20 @@ _TRIGGER = "How often it is due by time alone ('1 hour'); never, if left out."
 _TARGET_SIZE = "How large files are to be ('256 MB'); the table's `write.target-file-size-bytes` if left out."
 
 
+_OPTIONS = "Other options of Iceberg's, by its names: those below."
+
+
+def _options_reader(procedure: str) -> Callable[[Node], Mapping[str, IcebergValue]]:
+    """What reads `options` of a procedure."""
+
+    def read(node: Node) -> Mapping[str, IcebergValue]:
+        typed = {key: name for name, key in iceberg_names(procedure).items()}
+        typed |= {name: name for name in ARGUMENTS[procedure]}
+        return read_iceberg_options(procedure, node, typed)
+
+    return read
+
+
 def _iceberg(doc: str, default: Any, read: Callable[[Node], Any] | None = None) -> Any:
     """An option that Iceberg has by this name; its own default, where it is left out."""
     return option(doc, default=default, read=read)
@@ -168,33 +187,17 @@ class RewriteDataFiles:
     )
     target_file_size: Size | None = option(_TARGET_SIZE, default=None, read=parse_size)
     min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
-    max_file_size: Size | None = _iceberg("Larger files are rewritten.", None, parse_size)
     min_input_files: int | None = _iceberg("How many files are worth a rewrite.", None, read_positive)
     rewrite_all: bool | None = _iceberg("Rewrite every file.", None)
     delete_file_threshold: int = _iceberg("From how many delete files on a data file is rewritten.", 5, read_positive)
     delete_ratio_threshold: float = _iceberg(
         "From which share of deleted rows on a data file is rewritten.", 0.05, _read_share
     )
-    max_file_group_size: Size | None = _iceberg("How much is rewritten in one piece.", None, parse_size)
-    max_file_group_input_files: int | None = _iceberg("How many files are rewritten in one piece.", None, read_positive)
     max_files_to_rewrite: int | None = _iceberg("How many files one run rewrites.", None, read_positive)
-    max_concurrent_file_group_rewrites: int | None = _iceberg(
-        "How many pieces are rewritten side by side.", None, read_positive
-    )
-    partial_progress_enabled: bool | None = _iceberg("Commit piece by piece.", None)
-    partial_progress_max_commits: int | None = _iceberg("In how many commits at most.", None, read_positive)
-    partial_progress_max_failed_commits: int | None = _iceberg("How many of them may fail.", None, _read_count)
-    use_starting_sequence_number: bool | None = _iceberg(
-        "Give new files the sequence number at the start, so that rows can be deleted meanwhile.", None
-    )
-    remove_dangling_deletes: bool | None = _iceberg("Remove deletes that apply to no file any more.", None)
-    rewrite_job_order: JobOrder | None = _iceberg("Which pieces come first.", None)
     output_spec_id: int | None = _iceberg("By which partition spec files are written.", None, _read_count)
-    compression_factor: float | None = _iceberg("`sort`: how much smaller files become.", None, _read_number)
-    shuffle_partitions_per_file: int | None = _iceberg("`sort`: how many tasks write a file.", None, read_positive)
-    max_output_size: int | None = _iceberg("`zorder`: how many bytes of each row are compared.", None, read_positive)
-    var_length_contribution: int | None = _iceberg("`zorder`: how many bytes of a text count.", None, read_positive)
-    cache_delete_files: bool | None = _iceberg("Keep delete files in the executors' memory.", None)
+    options: Mapping[str, IcebergValue] = option(
+        _OPTIONS, factory=dict, read=_options_reader("rewrite_data_files"), is_hashed=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,19 +213,10 @@ class RewritePositionDeleteFiles:
     where: str = option(
         "A condition on partitions: files of the others are left as they are.", default="", read=_read_condition
     )
-    target_file_size: Size | None = _iceberg("How large files are to be ('64 MB').", None, parse_size)
-    min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
-    max_file_size: Size | None = _iceberg("Larger files are rewritten.", None, parse_size)
-    min_input_files: int | None = _iceberg("How many files are worth a rewrite.", None, read_positive)
     rewrite_all: bool = _iceberg("Rewrite every file: only so all dangling deletes go.", True)
-    max_file_group_size: Size | None = _iceberg("How much is rewritten in one piece.", None, parse_size)
-    max_file_group_input_files: int | None = _iceberg("How many files are rewritten in one piece.", None, read_positive)
-    max_concurrent_file_group_rewrites: int | None = _iceberg(
-        "How many pieces are rewritten side by side.", None, read_positive
+    options: Mapping[str, IcebergValue] = option(
+        _OPTIONS, factory=dict, read=_options_reader("rewrite_position_delete_files"), is_hashed=False
     )
-    partial_progress_enabled: bool | None = _iceberg("Commit piece by piece.", None)
-    partial_progress_max_commits: int | None = _iceberg("In how many commits at most.", None, read_positive)
-    rewrite_job_order: JobOrder | None = _iceberg("Which pieces come first.", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,11 +225,13 @@ class RewriteManifests:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     manifests: int = option("How many manifests make it due.", default=100, read=read_positive)
-    use_caching: bool | None = _iceberg("Keep what is read in memory.", None)
     spec_id: int | None = _iceberg(
         "Manifests of which partition spec; of the current one if left out.", None, _read_count
     )
     sort_by: tuple[str, ...] = option("The partition fields by which entries are ordered.", default=())
+    options: Mapping[str, IcebergValue] = option(
+        _OPTIONS, factory=dict, read=_options_reader("rewrite_manifests"), is_hashed=False
+    )
 
 
 EXPIRY_AGE = Duration("5 days", 5 * DAY_MS)
@@ -270,9 +266,9 @@ class ExpireSnapshots:
         default=None,
         read=read_positive,
     )
-    max_concurrent_deletes: int | None = _iceberg("How many files are deleted at once.", None, read_positive)
-    stream_results: bool | None = _iceberg("Take the list of files piece by piece.", None)
-    clean_expired_metadata: bool | None = _iceberg("Forget schemas and specs that no snapshot has.", None)
+    options: Mapping[str, IcebergValue] = option(
+        _OPTIONS, factory=dict, read=_options_reader("expire_snapshots"), is_hashed=False
+    )
 
     @property
     def most(self) -> int | None:
@@ -294,14 +290,15 @@ class RemoveOrphanFiles:
         read=_at_least(DAY_MS, "24 hours", _WRITERS),
     )
     dry_run: bool | None = _iceberg("Only say which.", None)
-    max_concurrent_deletes: int | None = _iceberg("How many files are deleted at once.", None, read_positive)
     equal_schemes: Mapping[str, str] = option("Schemes that mean the same storage.", factory=dict, read=_read_texts)
     equal_authorities: Mapping[str, str] = option("Hosts that mean the same storage.", factory=dict, read=_read_texts)
     prefix_mismatch_mode: Literal["ERROR", "IGNORE", "DELETE"] | None = _iceberg(
         "What is done with a file whose scheme or host differs.", None
     )
     prefix_listing: bool = _iceberg("List files by the catalog's own access to the storage.", True)
-    stream_results: bool | None = _iceberg("Take the list of files piece by piece.", None)
+    options: Mapping[str, IcebergValue] = option(
+        _OPTIONS, factory=dict, read=_options_reader("remove_orphan_files"), is_hashed=False
+    )
 
 
 Procedure = RewriteDataFiles | RewritePositionDeleteFiles | RewriteManifests | ExpireSnapshots | RemoveOrphanFiles
@@ -343,24 +340,20 @@ DUE_OPTIONS = frozenset(
 ARGUMENTS: Mapping[str, frozenset[str]] = {
     "rewrite_data_files": frozenset({"strategy", "sort_order", "where"}),
     "rewrite_position_delete_files": frozenset({"where"}),
-    "rewrite_manifests": frozenset({"use_caching", "spec_id", "sort_by"}),
-    "expire_snapshots": frozenset(
-        {"older_than", "retain_last", "max_concurrent_deletes", "stream_results", "clean_expired_metadata"}
-    ),
+    "rewrite_manifests": frozenset({"spec_id", "sort_by"}),
+    "expire_snapshots": frozenset({"older_than", "retain_last"}),
     "remove_orphan_files": frozenset(
         {
             "older_than",
             "dry_run",
-            "max_concurrent_deletes",
             "equal_schemes",
             "equal_authorities",
             "prefix_mismatch_mode",
             "prefix_listing",
-            "stream_results",
         }
     ),
 }
-"""The options that a procedure takes as arguments of their names; a rewrite takes all others in its map `options`."""
+"""The typed options that a procedure takes as arguments of their names; a rewrite takes the others in its map."""
 
 REFUSED_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "rewrite_data_files": {"branch": "The rows of a model are on the table's main branch."},
@@ -372,37 +365,35 @@ REFUSED_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 }
 """Arguments that Iceberg has and that are not taken, and why."""
 
-_DOTTED = {
-    "partial_progress_enabled": "partial-progress.enabled",
-    "partial_progress_max_commits": "partial-progress.max-commits",
-    "partial_progress_max_failed_commits": "partial-progress.max-failed-commits",
-}
-"""Options of Iceberg's whose names have a dot."""
-
 
 def name_of(options: Procedure) -> str:
     """The name of the procedure that takes these options."""
     return next(name for name, kind in PROCEDURES.items() if kind is type(options))
 
 
+def has_map(procedure: str) -> bool:
+    """Whether Iceberg takes options of a procedure in a map `options`, and not as arguments."""
+    return procedure.startswith("rewrite_") and procedure != "rewrite_manifests"
+
+
 @cache
 def iceberg_names(procedure: str) -> Mapping[str, str]:
-    """By the names of a procedure's options here, those that they have in its map `options`; in their order.
+    """By the names of a procedure's typed options here, those that they have in its map `options`; in their order.
 
     Empty for a procedure that has no such map.
     """
-    if not procedure.startswith("rewrite_") or procedure == "rewrite_manifests":
+    if not has_map(procedure):
         return {}
+    others = DUE_OPTIONS | ARGUMENTS[procedure] | {"options"}
     return {
-        field.name: _DOTTED.get(field.name)
-        or field.name.replace("_", "-") + ("-bytes" if Size in get_args(field.kind) else "")
+        field.name: field.name.replace("_", "-") + ("-bytes" if Size in get_args(field.kind) else "")
         for field in fields_of(PROCEDURES[procedure])
-        if field.name not in DUE_OPTIONS | ARGUMENTS[procedure]
+        if field.name not in others
     }
 
 
 def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
-    """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are taken in."""
+    """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are."""
     return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
 
 
@@ -415,7 +406,7 @@ def spared_bytes(
     partition_bytes: float,
     most_bytes: float,
 ) -> float | None:
-    """From which size on a rewrite leaves a file as it is, though it is small; None where it takes in all small ones.
+    """From which size on a rewrite leaves a file as it is, though it is small; None where it includes all small ones.
 
     So what a table has is written again a few times, not with each rewrite: the files that are left grow by a factor,
     as the levels of a log-structured merge tree. No file of a new commit is left.
@@ -424,7 +415,7 @@ def spared_bytes(
     the last rewrite so many small `files` of `partition_bytes` have come to a partition; `most_bytes` had one commit.
     """
     target = options.target_file_size.size_bytes if options.target_file_size else target_bytes
-    found = max(TAKES_IN * partition_bytes, most_bytes + 1)
+    found = max(SIZE_RATIO * partition_bytes, most_bytes + 1)
     is_said = options.min_file_size is not None or options.rewrite_all is True
     is_few = files < group_files(options)  # without the older ones it would do nothing
     if is_said or is_few or since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:
@@ -444,7 +435,11 @@ def _reader(name: str) -> Callable[[Node], Any]:
             return None
         if node.value is True:
             return PROCEDURES[name]()
-        return decode(node, PROCEDURES[name], what=name)
+        kept, problems = refuse_former(name, node)
+        found = collect(problems, lambda: decode(kept, PROCEDURES[name], what=name))
+        if problems:
+            raise ProjectError(problems)
+        return found
 
     return read
 
@@ -520,23 +515,22 @@ def read_changing_maintenance(node: Node) -> Maintenance:
     return changing_maintenance(found)
 
 
-SORT_OPTIONS = ("compression_factor", "shuffle_partitions_per_file")
-ZORDER_OPTIONS = ("max_output_size", "var_length_contribution")
-
-
 def check_options(options: RewriteDataFiles, node: Node) -> None:
     """Raise `ProjectError` (`wrong-value`) for options that Iceberg does not take with one another."""
-    is_sort = options.strategy != "binpack"  # where it is left out, the table's order decides
-    needs = {
-        **({"sort_order": "strategy 'sort'"} if options.strategy == "binpack" else {}),
-        **({} if is_sort else dict.fromkeys(SORT_OPTIONS, "strategy 'sort'")),
-        **({} if is_zorder(options) else dict.fromkeys(ZORDER_OPTIONS, "sort_order 'zorder(…)'")),
-    }
-    problems = [
-        Problem("wrong-value", f"'{name}' goes with {needed} only.", place=node.key_place(name))
-        for name, needed in needs.items()
-        if getattr(options, name)
-    ]
+    problems: list[Problem] = []
+    if options.strategy == "binpack" and options.sort_order:
+        what = "'sort_order' goes with strategy 'sort' only."
+        problems.append(Problem("wrong-value", what, place=node.key_place("sort_order")))
+    said = node.get("options") if isinstance(node.value, Mapping) else None
+    given = said or node
+    for key in options.options:
+        needed = ""
+        if key in SORT_KEYS and options.strategy == "binpack":  # where it is left out, the table's order decides
+            needed = "strategy 'sort'"
+        if key in ZORDER_KEYS and not is_zorder(options):
+            needed = "sort_order 'zorder(…)'"
+        if needed:
+            problems.append(Problem("wrong-value", f"'{key}' goes with {needed} only.", place=given.key_place(key)))
     if problems:
         raise ProjectError(problems)
 
@@ -546,11 +540,24 @@ def find_disordered(options: RewriteDataFiles | RewritePositionDeleteFiles, targ
 
     `target_bytes` are the table's, where the options say none.
     """
-    target = options.target_file_size.size_bytes if options.target_file_size else target_bytes
-    if options.min_file_size and options.min_file_size.size_bytes >= target:
-        yield f"min_file_size ({options.min_file_size.text}) is not less than the target, {shortest(round(target))}"
-    if options.max_file_size and options.max_file_size.size_bytes <= target:
-        yield f"max_file_size ({options.max_file_size.text}) is not more than the target, {shortest(round(target))}"
+    target = _said_bytes(options, "target-file-size-bytes") or target_bytes
+    least = _said_bytes(options, "min-file-size-bytes")
+    most = _said_bytes(options, "max-file-size-bytes")
+    shown = shortest(round(target))
+    if least is not None and least >= target:
+        yield f"the least size of a file, {shortest(least)}, is not less than the target, {shown}"
+    if most is not None and most <= target:
+        yield f"the largest size of a file, {shortest(most)}, is not more than the target, {shown}"
+
+
+def _said_bytes(options: RewriteDataFiles | RewritePositionDeleteFiles, key: str) -> int | None:
+    """A size that a rewrite is given, as a typed option or as one of Iceberg's."""
+    typed = {"target-file-size-bytes": "target_file_size", "min-file-size-bytes": "min_file_size"}
+    said = getattr(options, typed.get(key, ""), None)
+    if isinstance(said, Size):
+        return said.size_bytes
+    found = options.options.get(key)
+    return found if isinstance(found, int) else None
 
 
 def blunt_options(options: RemoveOrphanFiles) -> tuple[str, ...]:
@@ -561,7 +568,7 @@ def blunt_options(options: RemoveOrphanFiles) -> tuple[str, ...]:
 
 def asks_for_order(options: RewriteDataFiles) -> bool:
     """Whether files are to be sorted: it is said, or something of how."""
-    return options.strategy == "sort" or any(getattr(options, name) for name in SORT_OPTIONS)
+    return options.strategy == "sort" or any(key in options.options for key in SORT_KEYS)
 
 
 def spread(node: Node) -> Node:
@@ -586,9 +593,21 @@ def merge_maintenance(outer: Node, inner: Node) -> Node:
     for key, node in inner.value.items():
         below = entries.get(key)
         if below is not None and isinstance(below.value, Mapping) and isinstance(node.value, Mapping):
-            node = Node({**below.value, **node.value}, node.place, {**below.keys, **node.keys})
+            node = _merge_options(below, node)
         entries[key] = node
     return Node(entries, inner.place, {**under.keys, **inner.keys})
+
+
+def _merge_options(below: Node, above: Node) -> Node:
+    """The options of a procedure over others, key by key, and those under `options` key by key."""
+    merged = Node({**below.entries(), **above.entries()}, above.place, {**below.keys, **above.keys})
+    inner, outer = above.get("options"), below.get("options")
+    if inner is None or outer is None:
+        return merged
+    if not isinstance(inner.value, Mapping) or not isinstance(outer.value, Mapping):
+        return merged
+    options = Node({**outer.value, **inner.value}, inner.place, {**outer.keys, **inner.keys})
+    return Node({**merged.entries(), "options": options}, merged.place, merged.keys)
 
 
 def is_zorder(options: RewriteDataFiles) -> bool:

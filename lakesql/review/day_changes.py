@@ -8,7 +8,7 @@ from lakesql.model.config import Trigger
 from lakesql.project.procedures import DAY_MS
 from lakesql.review.causes import Change
 from lakesql.review.verdicts import Day, DayChange, DayCounts
-from lakesql.table.simulation import Counts, Growth
+from lakesql.table.simulation import TableCounts, TableGrowth
 
 
 def find_day_change(change: Change) -> DayChange | None:
@@ -35,5 +35,5 @@ def _day(trigger: Trigger, assumed: Assumed, limit: int | None) -> Day:
     )
 
 
-def _counts(growth: Growth, counts: Counts) -> DayCounts:
+def _counts(growth: TableGrowth, counts: TableCounts) -> DayCounts:
     return DayCounts(growth.commits, counts.data_files, counts.delete_files, counts.snapshots, counts.metadata_bytes)

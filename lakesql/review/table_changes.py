@@ -14,11 +14,11 @@ from lakesql.errors import Place, RunError
 from lakesql.model.config import SchemaChange
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.plan.steps import Step, plan_table
-from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.review.causes import Change, changed_option_place, column_place
 from lakesql.review.verdicts import ColumnChanges, NamedColumn, Reason, RetypedColumn
 from lakesql.select.differences import find_differences
 from lakesql.stream.types import stored_type
+from lakesql.table.table_state import StateColumn, TableState
 
 
 @dataclass(frozen=True, slots=True)

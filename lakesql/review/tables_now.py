@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakesql.catalog.live_tables import LiveTable
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableSpec
 from lakesql.errors import RunError
@@ -25,6 +24,7 @@ from lakesql.review.verdicts import ModelReview, Reason, Review, hardest_first, 
 from lakesql.review.version import Version
 from lakesql.source.kinds import SOURCES
 from lakesql.source.stream_state import FoundTopics
+from lakesql.table.metadata import TableMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Unread:
 class Found:
     """What is there of a model: its table, and the checkpoint in `folder`. None where there is none."""
 
-    table: LiveTable | Unknown | None
+    table: TableMetadata | Unknown | None
     checkpoint: Checkpoint | Unread | None
     folder: str
 
@@ -100,7 +100,7 @@ def _with(model: ModelReview, kept: Sequence[Reason], now: Sequence[Reason]) -> 
     return replace(model, reasons=hardest_first(reasons))
 
 
-def _still_counts(reason: Reason, table: LiveTable | None, decision: Decision | None) -> bool:
+def _still_counts(reason: Reason, table: TableMetadata | None, decision: Decision | None) -> bool:
     """Whether what was supposed of a table with rows and of its checkpoint is so with those that are there."""
     if reason.verdict == "rebuild":
         return table is not None and table.has_rows
@@ -119,22 +119,22 @@ def _absent(model: ModelReview, after: Select, found: Found) -> Iterator[Reason]
     yield Reason("added", "table-absent", what, after.model.place, do if is_unread else "")
 
 
-def _plan(select: Select, table: LiveTable) -> tuple[Step, ...]:
+def _plan(select: Select, table: TableMetadata) -> tuple[Step, ...]:
     """What a run of the model does to the table, types that Spark alone knows taken to be those of the table."""
-    config, state = select.model.config, table.state
+    config, state = select.model.config, table.state(select.model.table)
     namespaces = frozenset({state.name.namespace})
     return plan_table(
         select.model.name, _typed(select, table), config.on_schema_change, state, namespaces, select.compared
     )
 
 
-def _typed(select: Select, table: LiveTable) -> TableSpec:
-    types = {column.name.lower(): column.type for column in table.state.columns}
+def _typed(select: Select, table: TableMetadata) -> TableSpec:
+    types = {column.name.lower(): column.type for column in table.schema.columns}
     return created_spec(select, types)
 
 
 def _progress(
-    after: Select, new: Version, found: Found, table: LiveTable | None, topics: Mapping[str, FoundTopics]
+    after: Select, new: Version, found: Found, table: TableMetadata | None, topics: Mapping[str, FoundTopics]
 ) -> tuple[list[Reason], Decision | None]:
     """What the engine says of what is there, and where it would continue; None where that is not known."""
     model, checkpoint = after.model, found.checkpoint
@@ -147,13 +147,13 @@ def _progress(
         sources=tuple(topics[it.name].source if it.name in topics else it for it in sources_of(new, after)),
         shape=after.query.state,
         checkpoint=checkpoint if isinstance(checkpoint, Checkpoint) else None,
-        entry=table.entry if table is not None else None,
+        entry=table.newest_entry(model.name) if table is not None else None,
         mode=after.writing.mode,
         keys=batches_of(after).identity,
         unique_by=after.writing.keys,
         has_rows=table is not None and table.has_rows,
         deletes=after.writing.deletes,
-        written=table.written if table is not None else None,
+        written=table.newest_entry(None) if table is not None else None,
     )
     missing = [
         Reason("breaks", problem.condition, problem.what, problem.place or model.place, problem.fix)
@@ -217,11 +217,13 @@ def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator
             yield Reason("none", "topic-backlog", what, place)
 
 
-def _unread(after: Select, folder: str, checkpoint: Unread, table: LiveTable | None) -> Iterator[Reason]:
+def _unread(after: Select, folder: str, checkpoint: Unread, table: TableMetadata | None) -> Iterator[Reason]:
     """That nobody has compared the checkpoint, and what the table's history tells without it."""
     if not checkpoint.why:
         return
-    model, entry, left = after.model, table.entry if table else None, table.left if table else None
+    model = after.model
+    entry = table.newest_entry(model.name) if table is not None else None
+    left = table.entry_rolled_back(model.name) if table is not None else None
     what = f"The checkpoint at {folder} has not been compared with the table: {checkpoint.why}."
     yield Reason("none", "checkpoint-unread", what, model.place, "The run compares them before it reads anything.")
     if left is not None and (entry is None or (entry.checkpoint == left.checkpoint and entry.batch < left.batch)):
@@ -230,7 +232,7 @@ def _unread(after: Select, folder: str, checkpoint: Unread, table: LiveTable | N
         yield Reason("breaks", "table-rolled-back", what, model.place, do)
 
 
-def _drift(before: Select, table: LiveTable) -> Iterator[Reason]:
+def _drift(before: Select, table: TableMetadata) -> Iterator[Reason]:
     """Whether the table is another one than the former version makes: somebody has altered it, or it has not run."""
     try:
         found = "; ".join(step.text for step in _plan(before, table))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, open_catalog
-from lakesql.catalog.live_tables import LiveTable, read_live_table
+from lakesql.catalog.tables import load_metadata
 from lakesql.errors import LakesqlError, first_line
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_status import Unknown
@@ -16,6 +16,7 @@ from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import Target, checkpoint_of, sqlite_file
 from lakesql.review.tables_now import Found, Unread
 from lakesql.run.status import READERS
+from lakesql.table.metadata import TableMetadata
 
 LOOKS = 3
 """So often a table and its checkpoint are read that a run is writing."""
@@ -35,9 +36,9 @@ def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: st
     """The table between two looks at the checkpoint that have found the same: nobody has written it meanwhile."""
     folder = checkpoint_of(target, model)
     before = _read_checkpoint(target, folder)
-    table: LiveTable | Unknown | None = None
+    table: TableMetadata | Unknown | None = None
     for _ in range(LOOKS):
-        table = _read_table(opened, name, model)
+        table = _read_table(opened, name)
         checkpoint = _read_checkpoint(target, folder)
         if checkpoint == before:
             return Found(table, checkpoint, folder)
@@ -45,9 +46,9 @@ def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: st
     return Found(table, Unread(""), folder)
 
 
-def _read_table(opened: OpenCatalog | None, name: TableName, model: str) -> LiveTable | Unknown | None:
+def _read_table(opened: OpenCatalog | None, name: TableName) -> TableMetadata | Unknown | None:
     try:
-        return read_live_table(opened, name, model) if opened is not None else None
+        return load_metadata(opened, name) if opened is not None else None
     except LakesqlError as error:
         return Unknown(error.problems)
 

@@ -22,7 +22,7 @@ from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
-from lakesql.model.upkeep import rewrite_of
+from lakesql.model.maintenance_tasks import rewrite_of
 from lakesql.names import REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects

@@ -29,9 +29,9 @@ from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.ledger.entry import ledger_tag, newest_entry
+from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import maintenance_tasks, own_tasks
 from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of

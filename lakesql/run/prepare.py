@@ -19,7 +19,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.maintenance.call import ModelMaintenance
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
-from lakesql.engine.maintenance.protect import Reader
+from lakesql.engine.maintenance.protect import TableReader
 from lakesql.engine.progress.changed import explain_changes
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -30,8 +30,8 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, FilesLeftOut, Noted
 from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.model.maintenance_tasks import is_maintained, maintenance_tasks, said_at
 from lakesql.model.model import Model
-from lakesql.model.upkeep import is_maintained, maintenance_tasks, said_at
 from lakesql.progress.decide import check_rebuilt, decide_all
 from lakesql.progress.remarks import remark_on
 from lakesql.progress.state import StartFrom
@@ -174,7 +174,7 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
     """How the tables of a model are maintained, and who streams them."""
     model = select.model
     readers = [
-        Reader(other.name, other.table, checkpoint_of(manifest.target, other.name))
+        TableReader(other.name, other.table, checkpoint_of(manifest.target, other.name))
         for other in manifest.models.values()
         if any(found.name == model.name and reads_model(manifest, found.name) for found in other.facts.streams)
     ]

@@ -61,7 +61,6 @@ from lakesql.names import (
     REBUILD_SUFFIX,
 )
 from lakesql.plan.steps import check_mergeable
-from lakesql.plan.table_state import TableState
 from lakesql.progress.state import StartFrom
 from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
@@ -80,6 +79,7 @@ from lakesql.run.rebuilt import (
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.stream.stream import Stream
+from lakesql.table.table_state import TableState
 
 if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest

@@ -9,11 +9,16 @@ from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.catalog.table_facts import read_facts
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
+from lakesql.model.config import AvailableNow
+from lakesql.model.maintenance_tasks import own_tasks, rewrite_of
 from lakesql.model.model import Model
-from lakesql.model.upkeep import rewrite_of
-from lakesql.plan.health import judge, measure
+from lakesql.plan.health import TableFacts, is_rewrite_overdue, judge, measure
 from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
+from lakesql.project.procedures import AT_END
 from lakesql.project.profiles import sqlite_file
+from lakesql.table.due import KnownAmounts
+from lakesql.table.maintenance_plan import TimeBudget, Wait, plan_maintenance
+from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
 
 READERS = 8
 """Tables that are read at the same time."""
@@ -43,4 +48,18 @@ def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | Missi
     if facts is None:
         return Missing()
     figures = measure(facts, now_ms)
-    return Known(facts, figures, judge(figures, model.properties.freshness, rewrite_of(model)))
+    uncompacted = measure_uncompacted(facts.metadata)
+    is_overdue = is_rewrite_overdue(rewrite_of(model), uncompacted, facts.metadata.version)
+    findings = judge(figures, model.properties.freshness, is_overdue)
+    return Known(facts, figures, findings, _find_waits(model, facts, uncompacted, now_ms))
+
+
+def _find_waits(model: Model, facts: TableFacts, uncompacted: Uncompacted, now_ms: int) -> tuple[Wait, ...]:
+    """The tasks of the model's own table that are due, and that would not be called now."""
+    if facts.metadata.is_left:
+        return ()  # which is said anyway
+    amounts = KnownAmounts(facts.metadata, uncompacted, len(facts.sizes.manifests))
+    budget = TimeBudget(facts.metadata.record, model.config.maintenance.max_time_ratio)
+    factor = AT_END if isinstance(model.trigger, AvailableNow) else 1.0
+    steps = plan_maintenance(own_tasks(model), amounts, budget, now_ms, factor)
+    return tuple(step for step in steps if isinstance(step, Wait))

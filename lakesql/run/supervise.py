@@ -30,7 +30,7 @@ from lakesql.observe.status_text import sentence
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.observe.text import duration, headline, is_up_to_date
 from lakesql.plan.health import USUAL_REWRITE, judge, worst
-from lakesql.plan.run_health import measure_run
+from lakesql.plan.run_health import is_run_overdue, measure_run
 from lakesql.project.procedures import RewriteDataFiles
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
@@ -323,7 +323,7 @@ class Supervisor:
         )
         figures = measure_run(was.known, since_ms, now)
         limits, rewrite = self.limits.get(was.name, NO_LIMITS), self.rewrites.get(was.name, USUAL_REWRITE)
-        findings = judge(figures, limits, rewrite)
+        findings = judge(figures, limits, is_run_overdue(was.known, rewrite))
         before = {(reason.figure, reason.word) for reason in was.judged_because}
         is_news = before != {(finding.figure, finding.word) for finding in findings}
         if not is_news and (not findings or self.clock.since() - run.told < TELLS_EVERY_MS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from lakesql.model.upkeep import MaintenanceTask
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.project.procedures import HOUR_MS, LEAST_EXPIRY_MS, ExpireSnapshots
 from lakesql.table.metadata import TableMetadata
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lakesql.model.upkeep import MaintenanceTask
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY
 from lakesql.project.procedures import HOUR_MS
 from lakesql.table.due import KnownAmounts, find_due, follows, time_left_ms
@@ -36,7 +36,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TimeBudget:
     """How much time maintenance may take: by the record that the model's own table keeps for all of them.
 
     `is_unlimited`: somebody has asked for it, however long it takes; no task waits to be tried again either.
@@ -71,7 +71,7 @@ class Budget:
 
 
 def plan_maintenance(
-    tasks: Iterable[MaintenanceTask], amounts: KnownAmounts, budget: Budget, now_ms: int, factor: float
+    tasks: Iterable[MaintenanceTask], amounts: KnownAmounts, budget: TimeBudget, now_ms: int, factor: float
 ) -> list[Call | Wait]:
     """What of a table's tasks is due, in their order: each is called, or waits. Thresholds count `factor` times."""
     known = [*tasks]
@@ -92,7 +92,7 @@ def plan_maintenance(
 
 
 def next_step(
-    calls: Sequence[Call], before: Call | None, budget: Budget, since_ms: int, now_ms: int
+    calls: Sequence[Call], before: Call | None, budget: TimeBudget, since_ms: int, now_ms: int
 ) -> Call | Wait | None:
     """What follows the call `before`: the first of the `calls` that are left, or its wait; None where none is left.
 
@@ -107,7 +107,7 @@ def next_step(
     return wait_for_time(call, budget, since_ms, now_ms)
 
 
-def wait_for_time(call: Call, budget: Budget, since_ms: int, now_ms: int) -> Wait:
+def wait_for_time(call: Call, budget: TimeBudget, since_ms: int, now_ms: int) -> Wait:
     """A call that waits, as maintenance has taken its share of the time."""
     what = f"maintenance has taken its share of the time (max_time_ratio {budget.max_time_ratio:g})"
     return Wait(call.task, call.why, what, budget.time_back_ms(since_ms, now_ms), is_of_time=True)

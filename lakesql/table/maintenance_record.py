@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakesql.model.upkeep import UnknownFiles, read_unknown
+from lakesql.model.maintenance_tasks import UnknownFiles, read_unknown
 from lakesql.project.procedures import WHOLE_EVERY
 
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakesql.ledger.carried import carried_in
-from lakesql.ledger.entry import SOURCE_SNAPSHOT, Snapshot, snapshot_of, walk_back, whole
+from lakesql.ledger.entry import SOURCE_SNAPSHOT, Entry, Snapshot, newest_entry, snapshot_of, walk_back, whole
+from lakesql.model.maintenance_tasks import is_left
 from lakesql.model.retention import Retention, keeps_files, read_retention
-from lakesql.model.upkeep import is_left
+from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
+from lakesql.table.iceberg_schema import TableSchema, read_schema
 from lakesql.table.maintenance_record import MaintenanceRecord, parse_record
+from lakesql.table.table_state import TableState
 
 CREATED, KEPT = "manifests-created", "manifests-kept"
 """Where the summary of a commit counts the manifests of its snapshot."""
@@ -47,6 +50,7 @@ class TableMetadata:
     was_current: tuple[int, ...] = ()
     record: MaintenanceRecord = MaintenanceRecord()
     retention: Retention = Retention()
+    schema: TableSchema = TableSchema()
     is_ordered: bool = True
     sequence: int = 0
 
@@ -96,6 +100,26 @@ class TableMetadata:
         has_lost_its_first = bool(self.history) and self.history[-1].parent is not None
         return has_lost_its_first and self.record.since_ms is None
 
+    @property
+    def ledger_models(self) -> frozenset[str]:
+        """The models that have a ledger entry in any snapshot which the table still has."""
+        written = (*self.snapshots.values(), *self.carried)
+        return frozenset(each.summary[LEDGER_MODEL] for each in written if LEDGER_MODEL in each.summary)
+
+    def state(self, name: TableName) -> TableState:
+        """The table as a plan compares it with its model."""
+        return TableState(
+            name=name,
+            columns=self.schema.columns,
+            partition_by=self.schema.partition_by,
+            order_by=self.schema.order_by,
+            properties={**self.properties, "format-version": str(self.version)},
+            ledger_models=self.ledger_models,
+            is_unwritten=self.head is None,
+            was_partitioned_by=self.schema.was_partitioned_by,
+            lost_partitions=self.schema.lost_partitions,
+        )
+
     def find(self, id_: int | None) -> Snapshot | None:
         """The snapshot of an id; None where the table does not have it any more."""
         return None if id_ is None else self.snapshots.get(id_)
@@ -113,6 +137,17 @@ class TableMetadata:
                 if held is not None:
                     yield held
         yield from self.carried
+
+    def newest_entry(self, model: str | None) -> Entry | None:
+        """The newest batch of a model in the table, or of whichever one (None)."""
+        return newest_entry(self.ledger(), model, self.find)
+
+    def entry_rolled_back(self, model: str) -> Entry | None:
+        """The newest batch of a model of those that the table had once and has no longer; None where nobody has rolled
+        it back."""
+        kept = {snapshot.id for snapshot in self.history}
+        once = [self.snapshots[id_] for id_ in reversed(self.was_current) if id_ in self.snapshots and id_ not in kept]
+        return newest_entry(once, model, self.find)
 
     def newest_by_owner(self) -> dict[str, Snapshot]:
         """The snapshot with the newest ledger entry of each query that has written to the table.
@@ -166,6 +201,7 @@ def read_metadata(found: Mapping[str, Any]) -> TableMetadata:
         was_current=tuple(each["snapshot-id"] for each in found.get("snapshot-log") or ()),
         record=parse_record(properties.get(MAINTENANCE_PROPERTY, "")),
         retention=read_retention(properties, refs.get(MAIN, {}).get("max-snapshot-age-ms")),
+        schema=read_schema(found),
         is_ordered=found.get("default-sort-order-id") != UNSORTED,
         sequence=found.get("last-sequence-number", 0),
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lakesql.model.upkeep import MaintenanceTask
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.project.procedures import (
     RECENT,
-    TAKES_IN,
+    SIZE_RATIO,
     WHOLE_EVERY,
     RewriteDataFiles,
     group_files,
@@ -70,9 +70,9 @@ def _bound_foreign_deletes(options: RewriteDataFiles, metadata: TableMetadata) -
     if head is None or not head.count("total-equality-deletes"):
         return {}
     bound = {"delete-file-threshold": "1"}
-    if options.remove_dangling_deletes is None:
+    if "remove-dangling-deletes" not in options.options:
         bound["remove-dangling-deletes"] = "true"
-    if options.use_starting_sequence_number is None:
+    if "use-starting-sequence-number" not in options.options:
         bound["use-starting-sequence-number"] = "false"
     return bound
 
@@ -102,7 +102,7 @@ def expect_bytes(allowance: Allowance, metadata: TableMetadata, bound: Mapping[s
     if MIN_BYTES not in bound:
         return allowance.table_bytes
     small_bytes = measure_uncompacted(metadata).small_bytes
-    return min(allowance.table_bytes, TAKES_IN * small_bytes or allowance.table_bytes)
+    return min(allowance.table_bytes, SIZE_RATIO * small_bytes or allowance.table_bytes)
 
 
 def bound_number(options: RewriteDataFiles, allowance: Allowance, files: int, size_bytes: int) -> dict[str, str]:

@@ -18,7 +18,7 @@ from lakesql.project.procedures import (
     DELETION_VECTORS,
     HOUR_MS,
     LEAST_EXPIRY_MS,
-    RESTS_MS,
+    RETRY_AFTER_MS,
     SMALL_FILE_SHARE,
     WHOLE_EVERY,
     ExpireSnapshots,
@@ -49,14 +49,14 @@ _EULER = 0.5772
 @lru_cache(maxsize=1024)
 def grow(
     writes: Writes, terms: Terms, sizes: Sizes, stock: Stock, maintenance: Maintained | None, span_ms: float
-) -> Growth:
+) -> TableGrowth:
     """What commits at a steady rate make of a table within `span_ms`.
 
     Maintenance is done as soon as it is due and there is time for it, and delays no commit. None, or no task in it:
     nobody maintains the table.
     """
     batches = int(span_ms / writes.interval_ms + 1e-6)
-    table = _Table(terms, sizes, stock)
+    table = _GrowingTable(terms, sizes, stock)
     most = table.figures()
     at_step = max(1, math.ceil(batches / MOST_STEPS))
     done = 0
@@ -69,11 +69,11 @@ def grow(
             table.maintain(maintenance)
     end = table.figures()
     most = tuple(map(max, most, end))
-    return Growth(
+    return TableGrowth(
         batches=batches,
         maintenance=table.maintenance,
-        end=Counts(*map(round, end)),
-        most=Counts(*map(round, most)),
+        end=TableCounts(*map(round, end)),
+        most=TableCounts(*map(round, most)),
         written_bytes=round(table.written),
     )
 
@@ -161,7 +161,7 @@ class Stock:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TableCounts:
     """A table's metadata at one moment, in figures. `metadata_bytes` is what a reader reads to know the files."""
 
     data_files: int
@@ -171,7 +171,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class TableGrowth:
     """What comes of a table within a time: `end` at its end, `most` at any moment of it.
 
     `batches` are the model's commits, `maintenance` those of maintenance. `written_bytes` is all metadata that
@@ -180,8 +180,8 @@ class Growth:
 
     batches: int
     maintenance: int
-    end: Counts
-    most: Counts
+    end: TableCounts
+    most: TableCounts
     written_bytes: int
 
     @property
@@ -250,7 +250,7 @@ class _Left:
     size: float
 
 
-class _Table:
+class _GrowingTable:
     """A table while it grows: what `Amounts` asks of one, and its metadata in figures.
 
     Data files are `large` or `small`; `fresh` ones of the small are newer than the last rewrite. Delete files are of
@@ -492,7 +492,7 @@ class _Table:
         match task.options:
             case RewriteDataFiles() as options:
                 if not self._finds_files(options):
-                    self.retry_at[task.procedure] = self.now + RESTS_MS
+                    self.retry_at[task.procedure] = self.now + RETRY_AFTER_MS
                     return False
                 rewritten_bytes = self._rewrite(options, task.is_by_time)
             case RewritePositionDeleteFiles():

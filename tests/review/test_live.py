@@ -19,7 +19,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from lakesql.catalog.checkpoint_files import _S3Files
 from lakesql.catalog.connect import open_catalog
-from lakesql.catalog.live_tables import LiveTable, read_live_table
+from lakesql.catalog.tables import load_metadata
 from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
@@ -40,6 +40,7 @@ from lakesql.progress.state import Checkpoint
 from lakesql.progress.stored import LocalFiles, read_checkpoint
 from lakesql.review.tables_now import Unread
 from lakesql.run.live import read_live
+from lakesql.table.metadata import TableMetadata
 from tests.review.corpus import apply
 
 MODEL = """\
@@ -298,11 +299,11 @@ def test_a_checkpoint_that_is_being_written_is_not_judged(plan: Plan, project: P
     with pytest.MonkeyPatch.context() as patch:
         through = iter(range(1, 20))
 
-        def busy(*arguments: Any) -> LiveTable | None:
+        def busy(*arguments: Any) -> TableMetadata | None:
             checkpoint(project, table, next(through))
-            return read_live_table(*arguments)
+            return load_metadata(*arguments)
 
-        patch.setattr("lakesql.run.live.read_live_table", busy)
+        patch.setattr("lakesql.run.live.load_metadata", busy)
         assert read_live(target, names)["sizes"].checkpoint == Unread("")
         shutil.rmtree(project / ".lakesql/checkpoints/sizes")
         assert reasons(plan()) == []

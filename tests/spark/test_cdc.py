@@ -15,7 +15,7 @@ from lakesql.compile.build_select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.sources.broker import Brokers
 from lakesql.events import MaintenanceFailed, TableMaintained
-from lakesql.model.upkeep import maintenance_tasks
+from lakesql.model.maintenance_tasks import maintenance_tasks
 from lakesql.run.bind import bind_select
 from lakesql.run.maintain import maintenance_jobs
 from tests.spark.project import Fields, Project, Row

@@ -17,7 +17,7 @@ from lakesql.events import BatchCommitted, Event, TableMaintained
 from lakesql.model.table_name import TableName
 from lakesql.plan.forecast import Given, forecast
 from lakesql.plan.health import TableFacts
-from lakesql.table.simulation import Counts, Growth
+from lakesql.table.simulation import TableCounts, TableGrowth
 from tests.spark.project import Project
 
 MINUTE = 60_000
@@ -37,7 +37,7 @@ class Seen:
     """A table's past: its metadata after each batch, all files of metadata that it ever had, and its maintenance."""
 
     facts: TableFacts | None = None
-    after: list[Counts] = field(default_factory=list)
+    after: list[TableCounts] = field(default_factory=list)
     files: dict[str, int] = field(default_factory=dict)
     written_before: int = 0
     maintained: list[int] = field(default_factory=list)
@@ -97,7 +97,7 @@ def look(project: Project, event: BatchCommitted | TableMaintained, seen: Seen) 
         seen.written_before = sum(seen.files.values())
 
 
-def counts(table: Table) -> Counts:
+def counts(table: Table) -> TableCounts:
     """What the table's metadata has and takes, by nothing of lakesql's."""
     snapshot = table.current_snapshot()
     assert snapshot is not None and snapshot.summary is not None
@@ -105,7 +105,7 @@ def counts(table: Table) -> Counts:
     size = len(table.io.new_input(table.metadata_location)) + len(table.io.new_input(snapshot.manifest_list))
     size += sum(manifest.manifest_length for manifest in snapshot.manifests(table.io))
     files = (int(totals[f"total-{kind}-files"]) for kind in ("data", "delete"))
-    return Counts(*files, len(table.metadata.snapshots), size)
+    return TableCounts(*files, len(table.metadata.snapshots), size)
 
 
 def test_batches_make_of_their_tables_what_was_forecast(project: Project, past: dict[str, Seen]) -> None:
@@ -125,7 +125,7 @@ def test_batches_make_of_their_tables_what_was_forecast(project: Project, past: 
     assert wrong == []
 
 
-def compare(foretold: Growth, seen: Seen) -> Iterator[tuple[str, float, float]]:
+def compare(foretold: TableGrowth, seen: Seen) -> Iterator[tuple[str, float, float]]:
     """Each figure: what was forecast, and what it was. What is made small again is compared at its most.
 
     Maintenance does it with files. Each eighth commit does it with manifests, which are most of so young a table's

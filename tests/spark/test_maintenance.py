@@ -30,13 +30,15 @@ from lakesql.engine.spark.session import catalog_conf
 from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained
 from lakesql.model.table_name import TableName
 from lakesql.names import MAINTENANCE_PROPERTY
+from lakesql.project.iceberg_options import ICEBERG_OPTIONS
 from lakesql.project.procedures import (
     ARGUMENTS,
     BYTES_PER_MS,
     DUE_OPTIONS,
     PROCEDURES,
     REFUSED_ARGUMENTS,
-    RESTS_MS,
+    RETRY_AFTER_MS,
+    has_map,
     iceberg_names,
     option_names,
 )
@@ -595,7 +597,7 @@ def test_a_table_that_somebody_else_maintains_is_left_alone(project: Project) ->
         assert any("somebody else maintains it" in event.text for event in each.of(Noted))
     assert files(project, "a") == (3, 0)
     (status,) = [read_facts(project.lake.catalog, TableName(*project.table("a").split(".")))]
-    assert status is not None and status.is_left
+    assert status is not None and status.metadata.is_left
 
 
 def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
@@ -619,7 +621,7 @@ def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
 
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=EAGER)
     assert "u.rewrite_data_files" not in tasks(keep(project, "u")), "it waits for the next run too"
-    assert "u.rewrite_data_files" in tasks(keep(project, "u", lambda: now_ms() + RESTS_MS))
+    assert "u.rewrite_data_files" in tasks(keep(project, "u", lambda: now_ms() + RETRY_AFTER_MS))
     assert files(project, "u") == (1, 0) and rows(project, "u") == newest(range(4))
 
 
@@ -648,12 +650,14 @@ def test_options_and_arguments_are_those_that_iceberg_has() -> None:
         parameters = static_field(f"org.apache.iceberg.spark.procedures.{camel}Procedure", "PARAMETERS")
         arguments = {str(each.name()) for each in parameters}
         refused = set(REFUSED_ARGUMENTS.get(name, ()))
-        options = iceberg_names(name)
-        assert arguments == {"table", *ARGUMENTS[name], *refused, *(["options"] if options else [])}
-        assert set(option_names(kind)) == {*ARGUMENTS[name], *options} | (set(option_names(kind)) & DUE_OPTIONS)
-        if options:
+        options, others = iceberg_names(name), set(ICEBERG_OPTIONS[name])
+        of_map = {"options"} if has_map(name) else others
+        assert arguments == {"table", *ARGUMENTS[name], *refused, *of_map}
+        typed = set(option_names(kind)) - DUE_OPTIONS - {"options"}
+        assert typed == {*ARGUMENTS[name], *options}
+        if has_map(name):
             known = valid_options(camel)
-            assert set(options.values()) <= known
+            assert set(options.values()) | others <= known
             assert set(iceberg_options(kind())) <= known
 
 

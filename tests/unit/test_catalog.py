@@ -47,14 +47,14 @@ from lakesql.catalog.tables import (
     newest_writer,
     python_rows,
     read_rows,
-    spark_type,
 )
 from lakesql.errors import LakesqlError, ProfileError, RunError
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
-from lakesql.plan.table_state import StateColumn
 from lakesql.project.profiles import Catalog, sqlite_file
 from lakesql.stream.types import stored_type
+from lakesql.table.iceberg_schema import spark_type
+from lakesql.table.table_state import StateColumn
 
 ORDERS = TableName("lake", "shop", "orders")
 
@@ -522,7 +522,8 @@ def test_importing_the_module_loads_neither_pyiceberg_nor_pyarrow() -> None:
     ],
 )
 def test_types_have_the_spelling_that_plans_compare(kind: types.IcebergType, text: str) -> None:
-    assert spark_type(kind) == text == stored_type(text)
+    found = json.loads(types.NestedField(9, "c", kind).model_dump_json(by_alias=True))["type"]
+    assert spark_type(found) == text == stored_type(text)
 
 
 def test_the_time_of_an_import_is_not_the_catalogs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,
     GROUP_FILES,
-    TAKES_IN,
+    SIZE_RATIO,
     WHOLE_EVERY,
     ExpireSnapshots,
     Maintenance,
@@ -29,7 +29,7 @@ from lakesql.project.procedures import (
     RewriteManifests,
     RewritePositionDeleteFiles,
 )
-from lakesql.table.simulation import Growth, Maintained, SimulatedTask, Sizes, Stock, Writes, grow
+from lakesql.table.simulation import Maintained, SimulatedTask, Sizes, Stock, TableGrowth, Writes, grow
 from lakesql.table.terms import Terms, read_terms
 
 MINUTE = 60_000
@@ -42,7 +42,7 @@ NOTHING = Maintenance(
 
 def grown(
     writes: Writes = PLAIN, commits: int = 100, kept: Maintenance | Maintained | None = None, **given: Any
-) -> Growth:
+) -> TableGrowth:
     terms = given.get("terms", Terms())
     maintained = maintained_by(kept) if isinstance(kept, Maintenance) else kept
     return grow(writes, terms, given.get("sizes", Sizes()), given.get("stock", Stock()), maintained, commits * MINUTE)
@@ -131,7 +131,7 @@ class TestMaintained:
             most = max(most, len(rewritten) + new)
             if new >= small_files:
                 is_whole = since >= WHOLE_EVERY or new < GROUP_FILES
-                left = [size for size in rewritten if size >= TAKES_IN * new and not is_whole]
+                left = [size for size in rewritten if size >= SIZE_RATIO * new and not is_whole]
                 rewritten = [*left, sum(rewritten) - sum(left) + new]
                 new, since, upkeep = 0, 1 if is_whole else since + 1, upkeep + 1
         in_partition = len(rewritten) + new

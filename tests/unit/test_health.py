@@ -12,12 +12,11 @@ from lakesql.model.properties import NO_LIMITS, Freshness
 from lakesql.model.table_name import TableName
 from lakesql.plan.health import (
     HOUR_MS,
-    Commit,
     Figures,
     Finding,
-    LiveFile,
     TableFacts,
     check,
+    is_rewrite_overdue,
     judge,
     measure,
     percentile,
@@ -25,6 +24,10 @@ from lakesql.plan.health import (
 )
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import RewriteDataFiles
+from lakesql.table.commits import Commit
+from lakesql.table.live_files import LiveFile, MetadataSizes
+from lakesql.table.metadata import TableMetadata, read_metadata
+from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -32,8 +35,32 @@ TARGET = 1_000
 
 
 def facts(**given: Any) -> TableFacts:
-    empty = TableFacts(TableName("lake", "shop", "orders"), True, (), 0, 100, TARGET, TableTotals(), (), ())
+    metadata = TableMetadata("", 2, {"write.target-file-size-bytes": str(TARGET)}, {}, ())
+    empty = TableFacts(
+        TableName("lake", "shop", "orders"), metadata, True, (), TableTotals(), (), MetadataSizes(file_bytes=100)
+    )
     return replace(empty, **given)
+
+
+def committed(*summaries: dict[str, Any]) -> TableMetadata:
+    """A table whose commits have these summaries, the oldest first, an hour apart, the last one now."""
+    snapshots = [
+        {
+            "snapshot-id": number,
+            "parent-snapshot-id": number - 1 if number > 1 else None,
+            "timestamp-ms": NOW - (len(summaries) - number) * HOUR_MS,
+            "summary": {key: str(value) for key, value in summary.items()},
+        }
+        for number, summary in enumerate(summaries, 1)
+    ]
+    return read_metadata(
+        {
+            "format-version": 2,
+            "properties": {"write.target-file-size-bytes": str(TARGET)},
+            "snapshots": snapshots,
+            "current-snapshot-id": len(summaries),
+        }
+    )
 
 
 def figures(**given: Any) -> Figures:
@@ -130,11 +157,10 @@ class TestMeasure:
         assert measure(facts(files=(*few, *crowd[1:], large)), NOW).compaction_lag_ms == 0
 
     def test_files_that_are_not_compacted_are_counted_by_commit_as_maintenance_does(self) -> None:
-        every = [file(10, age, partition) for age in range(6) for partition in "abc"]
-        alone = [file(10, 60 + age, f"day {age // 6}") for age in range(12)]
-        few = [file(10, 100 + age, "few") for age in range(4)]
-        found = measure(facts(files=(*every, *alone, *few, file(7, 90, delete=True))), NOW)
-        assert found.uncompacted_files == pytest.approx(6 + 12)
+        every = {"added-data-files": 3, "added-files-size": 30, "changed-partition-count": 3}
+        alone = {"added-data-files": 2, "added-files-size": 20}
+        metadata = committed(*[every] * 6, *[alone] * 12)
+        assert measure(facts(metadata=metadata), NOW).uncompacted_files == pytest.approx(6 + 24)
 
     def test_what_a_compaction_wrote_is_compacted_however_small(self) -> None:
         files = (file(10, 90, compacted=True), *(file(10, age) for age in (8, 6, 4, 2)))
@@ -160,13 +186,9 @@ class TestMeasure:
         assert (found.dead_letters_last_hour, found.dead_letter_ratio) == (5, 0.25)
 
 
-DUE = {"uncompacted_files": 33}
-"""More than makes a rewrite due."""
-
-
 class TestJudge:
     def test_a_fresh_table_is_well(self) -> None:
-        assert judge(figures(), NO_LIMITS) == ()
+        assert judge(figures(), NO_LIMITS, False) == ()
         assert worst(()) == "well"
 
     @pytest.mark.parametrize(
@@ -175,8 +197,8 @@ class TestJudge:
             ({"average_small_files": 50}, []),
             ({"average_small_files": 50.1}, [("average_small_files", "watch", 50)]),
             ({"average_small_files": 501}, [("average_small_files", "ill", 500)]),
-            ({"compaction_lag_ms": 25 * HOUR_MS, **DUE}, [("compaction_lag", "watch", 24 * HOUR_MS)]),
-            ({"compaction_lag_ms": 8 * 24 * HOUR_MS, **DUE}, [("compaction_lag", "ill", 7 * 24 * HOUR_MS)]),
+            ({"compaction_lag_ms": 25 * HOUR_MS}, [("compaction_lag", "watch", 24 * HOUR_MS)]),
+            ({"compaction_lag_ms": 8 * 24 * HOUR_MS}, [("compaction_lag", "ill", 7 * 24 * HOUR_MS)]),
             ({"delete_ratio": 0.5, "delete_files": 10}, []),
             ({"delete_ratio": 0.5, "delete_files": 11}, [("delete_ratio", "ill", 0.3)]),
             ({"delete_files_per_data_file": 20, "delete_files": 5}, []),
@@ -188,45 +210,51 @@ class TestJudge:
         ],
     )
     def test_each_figure_has_its_bounds(self, given: dict[str, Any], found: list[tuple[str, str, float]]) -> None:
-        judged = judge(figures(**given), NO_LIMITS)
+        judged = judge(figures(**given), NO_LIMITS, is_overdue=True)
         assert [(each.figure, each.word, each.limit) for each in judged] == found
 
     @pytest.mark.parametrize(
         ("given", "is_judged"),
         [
-            ({"uncompacted_files": 9}, False),
-            ({"uncompacted_files": 32}, False),  # a rewrite may just be beginning
-            ({"uncompacted_files": 32.5}, True),
+            ({"small_files": 9}, False),
+            ({"small_files": 32}, False),  # a rewrite may just be beginning
+            ({"small_files": 32.5}, True),
             ({"delete_files": 64}, False),
             ({"delete_files": 65}, True),
-            ({"delete_ratio": 0.1, "delete_files": 1}, False),
-            ({"delete_ratio": 0.11, "delete_files": 1}, True),
+            ({"deleted_ratio": 0.1}, False),
+            ({"deleted_ratio": 0.11}, True),
         ],
     )
     def test_what_is_not_compacted_is_judged_where_there_is_more_than_makes_a_rewrite_due(
         self, given: dict[str, Any], is_judged: bool
     ) -> None:
-        found = figures(compaction_lag_ms=30 * 24 * HOUR_MS, **given)
+        found = figures(compaction_lag_ms=30 * 24 * HOUR_MS)
+        is_overdue = is_rewrite_overdue(RewriteDataFiles(), Uncompacted(**given), 2)
         expected = [("compaction_lag", "ill")] if is_judged else []
-        assert [(each.figure, each.word) for each in judge(found, NO_LIMITS)] == expected
-        (own,) = judge(found, Freshness(max_compaction_lag=minutes(1)))
+        assert [(each.figure, each.word) for each in judge(found, NO_LIMITS, is_overdue)] == expected
+        (own,) = judge(found, Freshness(max_compaction_lag=minutes(1)), is_overdue)
         assert (own.figure, own.word, own.limit) == ("compaction_lag", "ill", MINUTE)
 
     def test_what_makes_a_rewrite_due_the_model_says(self) -> None:
-        found = figures(compaction_lag_ms=30 * 24 * HOUR_MS, uncompacted_files=20)
-        assert judge(found, NO_LIMITS, RewriteDataFiles(small_files=20)) == ()
-        assert [each.word for each in judge(found, NO_LIMITS, RewriteDataFiles(small_files=19))] == ["ill"]
+        found = Uncompacted(small_files=20)
+        assert not is_rewrite_overdue(RewriteDataFiles(small_files=20), found, 2)
+        assert is_rewrite_overdue(RewriteDataFiles(small_files=19), found, 2)
 
     def test_a_table_that_is_compacted_in_time_is_well_all_the_time(self) -> None:
         """A file an hour, of which the 32nd makes a rewrite due: no moment of a week is worse than another."""
+        small = {"operation": "append", "added-data-files": 1, "added-files-size": 10}
+        rewrite = {"operation": "replace", "added-data-files": 1, "added-files-size": 320, "deleted-data-files": 32}
         for hours in range(24 * 7):
             left = hours % 32 + 1
             rewritten = [file(10, 60 * left, compacted=True)] if hours >= 32 else []
             files = (*rewritten, *(file(10, 60 * age) for age in range(left)))
-            assert judge(measure(facts(files=files, commits=(commit(1),)), NOW), NO_LIMITS) == (), hours
+            metadata = committed(*([*[small] * 32, rewrite] if hours >= 32 else []), *[small] * left)
+            is_overdue = is_rewrite_overdue(RewriteDataFiles(), measure_uncompacted(metadata), 2)
+            found = measure(facts(files=files, commits=(commit(1),), metadata=metadata), NOW)
+            assert judge(found, NO_LIMITS, is_overdue) == (), hours
 
     def test_the_worst_is_first(self) -> None:
-        judged = judge(figures(average_small_files=60, metadata_bytes=10**9), NO_LIMITS)
+        judged = judge(figures(average_small_files=60, metadata_bytes=10**9), NO_LIMITS, False)
         assert [(each.figure, each.word) for each in judged] == [
             ("metadata_bytes", "ill"),
             ("average_small_files", "watch"),
@@ -235,10 +263,9 @@ class TestJudge:
 
     def test_a_limit_of_the_model_stands_in_the_place_of_the_usual_one(self) -> None:
         crowded = figures(average_small_files=600)
-        assert judge(crowded, Freshness(max_average_small_files=1000)) == ()
-        assert [each.word for each in judge(figures(average_small_files=3), Freshness(max_average_small_files=2))] == [
-            "ill"
-        ]
+        assert judge(crowded, Freshness(max_average_small_files=1000), False) == ()
+        limits = Freshness(max_average_small_files=2)
+        assert [each.word for each in judge(figures(average_small_files=3), limits, False)] == ["ill"]
 
 
 class TestCheck:

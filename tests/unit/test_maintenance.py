@@ -16,9 +16,9 @@ from lakesql.decode import Node
 from lakesql.engine.maintenance.call import has_changed_nothing
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.retention import Retention
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,
@@ -433,7 +433,11 @@ def test_a_call_says_its_time_in_utc_and_what_narrows_it() -> None:
     at = datetime(2026, 3, 1, 12, 30, 0, 123_000, UTC)
     assert "older_than => TIMESTAMP '2026-03-01 12:30:00.123Z'" in call_text(expiry, before=at)
     rewrite = MaintenanceTask(
-        "orders", "orders", "rewrite_data_files", table, RewriteDataFiles(max_file_size=parse(" 1.5 GB"))
+        "orders",
+        "orders",
+        "rewrite_data_files",
+        table,
+        RewriteDataFiles(options={"max-file-size-bytes": parse(" 1.5 GB").size_bytes}),
     )
     said = call_text(rewrite, (SortField("a b", descending=True, nulls_first=False),), options={"rewrite-all": "true"})
     assert "sort_order => '`a b` DESC NULLS LAST'" in said

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.ledger.entry import Snapshot
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.procedures import (
     HOUR_MS,
     ExpireSnapshots,
@@ -19,7 +19,7 @@ from lakesql.project.procedures import (
     name_of,
 )
 from lakesql.table.due import KnownAmounts
-from lakesql.table.maintenance_plan import Budget, Call, Wait, next_step, plan_maintenance
+from lakesql.table.maintenance_plan import Call, TimeBudget, Wait, next_step, plan_maintenance
 from lakesql.table.maintenance_record import MaintenanceRecord
 from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted
@@ -33,15 +33,15 @@ DATA, DELETES, MANIFESTS, EXPIRY = (
 HEAD = Snapshot(1, {"total-delete-files": "3"}, at_ms=NOW - 9 * HOUR_MS)
 METADATA = TableMetadata("", 2, {}, {1: HEAD}, (HEAD,))
 AMOUNTS = KnownAmounts(METADATA, Uncompacted(small_files=40), manifests=120)
-UNUSED = Budget(MaintenanceRecord(), 0.1)
+UNUSED = TimeBudget(MaintenanceRecord(), 0.1)
 
 
-def plan(budget: Budget = UNUSED, amounts: KnownAmounts = AMOUNTS) -> list[Call | Wait]:
+def plan(budget: TimeBudget = UNUSED, amounts: KnownAmounts = AMOUNTS) -> list[Call | Wait]:
     return plan_maintenance((DATA, DELETES, MANIFESTS, EXPIRY), amounts, budget, NOW, 1.0)
 
 
-def spent(*times: tuple[int, int], **more: object) -> Budget:
-    return Budget(replace(MaintenanceRecord(spent=times), **more), 0.1)  # type: ignore[arg-type]
+def spent(*times: tuple[int, int], **more: object) -> TimeBudget:
+    return TimeBudget(replace(MaintenanceRecord(spent=times), **more), 0.1)  # type: ignore[arg-type]
 
 
 def test_what_is_due_is_called_in_order_each_with_why() -> None:
@@ -87,7 +87,7 @@ def test_time_is_looked_at_before_each_call_but_for_one_that_belongs_to_the_last
 def test_time_is_back_at_the_first_moment_that_has_some(
     calls: list[tuple[int, int]], age_ms: int, ratio: float
 ) -> None:
-    budget = Budget(MaintenanceRecord(spent=tuple((NOW - ago_ms, took_ms) for ago_ms, took_ms in calls)), ratio)
+    budget = TimeBudget(MaintenanceRecord(spent=tuple((NOW - ago_ms, took_ms) for ago_ms, took_ms in calls)), ratio)
     since = NOW - age_ms
     if budget.time_left_ms(since, NOW) > 0:
         return

@@ -26,7 +26,7 @@ from lakesql.plan.steps import (
     set_properties,
     widen_column,
 )
-from lakesql.plan.table_state import StateColumn, TableState
+from lakesql.table.table_state import StateColumn, TableState
 
 ORDERS = TableName("lake", "shop", "orders")
 SPEC = TableSpec(ORDERS, (TableColumn("order_id", "bigint"), TableColumn("amount", "decimal(12,2)")))

@@ -13,8 +13,21 @@ from hypothesis import strategies as st
 from lakesql.events import BatchCommitted, TableTotals
 from lakesql.model.properties import NO_LIMITS
 from lakesql.model.table_name import TableName
-from lakesql.plan.health import HOUR_MS, Commit, Judged, LiveFile, TableFacts, judge, measure
-from lakesql.plan.run_health import MINUTE_MS, Known, count_commit, count_letters, count_rewrite, measure_run
+from lakesql.plan.health import HOUR_MS, Judged, TableFacts, is_rewrite_overdue, judge, measure
+from lakesql.plan.run_health import (
+    MINUTE_MS,
+    SeenByRun,
+    count_commit,
+    count_letters,
+    count_rewrite,
+    is_run_overdue,
+    measure_run,
+)
+from lakesql.project.procedures import RewriteDataFiles
+from lakesql.table.commits import Commit
+from lakesql.table.live_files import LiveFile, MetadataSizes
+from lakesql.table.metadata import read_metadata
+from lakesql.table.uncompacted import measure_uncompacted
 
 NOW = 1_800_000_000_000
 TARGET = 1_000
@@ -27,8 +40,8 @@ def committed(minutes_ago: float, **given: Any) -> BatchCommitted:
     return BatchCommitted(model="m", batch=0, records=0, rejected=0, snapshot=0, duration_ms=0, at_ms=at_ms, **one)
 
 
-def known(*events: BatchCommitted) -> Known:
-    return reduce(count_commit, events, Known())
+def known(*events: BatchCommitted) -> SeenByRun:
+    return reduce(count_commit, events, SeenByRun())
 
 
 def figures(*events: BatchCommitted, now_ms: int = NOW) -> Judged:
@@ -46,8 +59,8 @@ def test_freshness_is_of_the_newest_event_where_the_last_commits_is_known() -> N
 
 
 def test_a_table_without_a_commit_is_as_old_as_the_run_has_looked_at_it() -> None:
-    assert measure_run(Known(), None, NOW).freshness_ms == 0
-    assert measure_run(Known(), NOW - 5_000, NOW).freshness_ms == 5_000
+    assert measure_run(SeenByRun(), None, NOW).freshness_ms == 0
+    assert measure_run(SeenByRun(), NOW - 5_000, NOW).freshness_ms == 5_000
     assert measure_run(known(committed(0.05)), NOW - 5_000, NOW).freshness_ms == 3_000
 
 
@@ -103,7 +116,7 @@ def test_small_files_of_a_table_without_partitions_add_up_until_it_is_rewritten(
 def test_of_a_table_with_partitions_no_small_file_is_claimed() -> None:
     found = figures(*(grown(60 - number, 10 + number, partitions=1) for number in range(600)))
     assert (found.average_small_files, found.compaction_lag_ms) == (0, 0)
-    assert judge(found, NO_LIMITS) == ()
+    assert judge(found, NO_LIMITS, False) == ()
 
 
 @given(
@@ -114,15 +127,33 @@ def test_no_figure_is_worse_than_by_the_metadata(commits: list[tuple[int, int, i
     """Of appends to a table that had files before the run: what the run says is not more than what the table says."""
     at_ms = sorted(NOW - minutes * MINUTE_MS for minutes, _, _ in commits)
     files = [LiveFile((), SMALL, 10, NOW - 100 * MINUTE_MS, False, False)] * before
-    facts, events = [], []
+    facts, events, snapshots = [], [], []
     for moment, (_, added, late) in zip(at_ms, commits, strict=True):
         files = [*files, *([LiveFile((), SMALL, 10, moment, False, False)] * added)]
         facts.append(Commit(moment, 10 * added, added, SMALL * added, None, late))
         totals = TableTotals(len(files), 0, 10 * len(files), 0)
         minutes_ago = (NOW - moment) / MINUTE_MS
+        number = len(snapshots) + 1
+        summary = {"operation": "append", "added-data-files": str(added), "added-files-size": str(SMALL * added)}
+        snapshots.append(
+            {"snapshot-id": number, "parent-snapshot-id": number - 1, "timestamp-ms": moment, "summary": summary}
+        )
         more = {"late": late, "small_files": added, "small_bytes": SMALL * added}
         events.append(committed(minutes_ago, rows=10 * added, table=totals, **more))
-    table = TableFacts(TableName("l", "s", "t"), True, tuple(facts), 1, 0, TARGET, events[-1].table, tuple(files))
+    metadata = read_metadata(
+        {
+            "format-version": 2,
+            "properties": {"write.target-file-size-bytes": str(TARGET)},
+            "snapshots": snapshots,
+            "current-snapshot-id": len(snapshots),
+        }
+    )
+    name, sizes = TableName("l", "s", "t"), MetadataSizes(file_bytes=0)
+    table = TableFacts(name, metadata, True, tuple(facts), events[-1].table, tuple(files), sizes)
+    for small_files in (5, 20):
+        rewrite = RewriteDataFiles(small_files=small_files)
+        is_overdue = is_rewrite_overdue(rewrite, measure_uncompacted(metadata), 2)
+        assert is_run_overdue(known(*events), rewrite) <= is_overdue
     by_run, by_table = figures(*events), measure(table, NOW)
     for field in fields(Judged):
         told, is_so = getattr(by_run, field.name), getattr(by_table, field.name)

@@ -24,6 +24,7 @@ from lakesql.cli.main import run_command
 from lakesql.names import LEDGER_BACKLOG, LEDGER_BATCH, LEDGER_EVENT_TIME, LEDGER_MODEL
 from lakesql.observe.metrics import LABELS, TABLE_METRICS
 from lakesql.project.profiles import Catalog
+from lakesql.table.maintenance_record import MaintenanceRecord, render_record
 from tests.long_tables import Past, make_past
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
@@ -178,6 +179,29 @@ class TestStatus:
         assert said["a"] == ["not maintained by lakesql: somebody else maintains it"] and said["b"] == []
         (project / "models" / "b.sql").write_text(SQL.replace("'append'", "'append', maintenance=False"))
         assert "b: not maintained by lakesql" in run("status")[1]
+
+    def test_maintenance_that_is_due_and_waits_says_why_and_until_when(
+        self, run: Run, project: Path, lake: OpenCatalog
+    ) -> None:
+        now = time.time_ns() // 1_000_000
+        records = {
+            "a": MaintenanceRecord(spent=((now - 60_000, 3_000_000),)),
+            "b": MaintenanceRecord(retry_at={"b.rewrite_data_files": now + 300_000}),
+            "c": MaintenanceRecord(),
+        }
+        for model, record in records.items():
+            make_past(lake, ("shop", model), SCHEMA, batches(*range(40, 0, -1)))
+            with lake.iceberg.load_table(("shop", model)).transaction() as change:
+                change.set_properties({"lakesql.maintenance": render_record(record)})
+        found = {line["model"]: line for line in lines(run("status", "-o", "json")[1])}
+        (late,) = (wait for wait in found["a"]["waits"] if wait["task"] == "a.rewrite_data_files")
+        assert (late["why"], late["until_ms"] > now) == ("40 small files", True)
+        assert [(wait["task"], wait["until_ms"]) for wait in found["b"]["waits"]] == [
+            ("b.rewrite_data_files", now + 300_000)
+        ]
+        assert found["c"]["waits"] == [], "the next batch calls it"
+        out = " ".join(run("status", "-s", "a")[1].split())
+        assert "a.rewrite_data_files is due (40 small files) and waits: maintenance has taken its share" in out
 
     def test_a_table_that_cannot_be_read_hides_no_other(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         for model in "ab":

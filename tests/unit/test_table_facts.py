@@ -25,8 +25,9 @@ from lakesql.catalog.tables import load_table
 from lakesql.errors import RunError
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_BATCH, LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL
-from lakesql.plan.health import Commit, Replaced, TableFacts, measure
+from lakesql.plan.health import TableFacts, measure
 from lakesql.project.profiles import Catalog
+from lakesql.table.commits import Commit, ReplacedFiles
 from tests.long_tables import FIRST_ID, Past, make_past, rewrite_past
 
 ORDERS = TableName("lake", "shop", "orders")
@@ -70,8 +71,8 @@ class TestCommits:
     def test_a_table_without_rows_has_no_commit(self, opened: OpenCatalog) -> None:
         opened.iceberg.create_table(("shop", "orders"), SCHEMA)
         facts = read(opened)
-        assert (facts.commits, facts.files, facts.snapshots, facts.is_ours) == ((), (), 0, False)
-        assert facts.metadata_bytes > 0
+        assert (facts.commits, facts.files, facts.metadata.snapshots, facts.is_ours) == ((), (), {}, False)
+        assert facts.sizes.total_bytes > 0
 
     def test_batches_are_told_by_the_ledger(self, opened: OpenCatalog) -> None:
         table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
@@ -122,7 +123,7 @@ class TestCommits:
         table.manage_snapshots().create_branch(head.snapshot_id, "audit").commit()
         table.append(rows("b"), snapshot_properties=entry(1), branch="audit")
         facts = read(opened)
-        assert (len(facts.commits), facts.snapshots, len(facts.files)) == (1, 2, 1)
+        assert (len(facts.commits), len(facts.metadata.snapshots), len(facts.files)) == (1, 2, 1)
 
     def test_a_replayed_commit_has_the_entry_of_its_source(self, opened: OpenCatalog) -> None:
         event = {LEDGER_EVENT_TIME: "1970-01-01T00:00:01+00:00"}
@@ -166,7 +167,7 @@ class TestCommits:
         counts = {"deleted-data-files": "3", "deleted-records": "120", "spark.merge-into.num-target-rows-copied": "100"}
         make_past(opened, ("shop", "orders"), SCHEMA, [Past(1, (10,), rows=150, summary={**entry(0), **counts})])
         (commit,) = read(opened).commits
-        assert (commit.rows, commit.replaced) == (50, Replaced(files=3, rows=20))
+        assert (commit.rows, commit.replaced) == (50, ReplacedFiles(files=3, rows=20))
 
     def test_dead_letters_are_those_that_batches_brought(self, opened: OpenCatalog) -> None:
         opened.iceberg.create_table(("shop", "orders"), SCHEMA)
@@ -247,10 +248,10 @@ class TestFiles:
         opened.iceberg.create_table(
             ("shop", "orders"), SCHEMA, properties={"write.target-file-size-bytes": "268435456"}
         )
-        assert read(opened).target_file_bytes == 268_435_456
+        assert read(opened).metadata.target_bytes == 268_435_456
         opened.iceberg.create_table(("shop", "plain"), SCHEMA)
         plain = read_facts(opened, TableName("lake", "shop", "plain"))
-        assert plain is not None and plain.target_file_bytes == 536_870_912
+        assert plain is not None and plain.metadata.target_bytes == 536_870_912
 
     def test_from_a_number_of_files_on_no_further_manifest_is_read(
         self, opened: OpenCatalog, monkeypatch: pytest.MonkeyPatch

@@ -15,12 +15,12 @@ from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history,
 from lakesql.engine.maintenance.orphans import Sweep, remove_orphans
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.planned import plan_rewrite
-from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
+from lakesql.engine.maintenance.protect import TableReader, find_needed, tag_entries
 from lakesql.engine.maintenance.time_limit import OvertimeError, limit_time
 from lakesql.ledger.entry import totals_of
 from lakesql.model.config import SortField
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     RECENT,
@@ -49,7 +49,7 @@ class ModelMaintenance:
     table: TableName
     tasks: tuple[MaintenanceTask, ...] = ()
     order: tuple[SortField, ...] = ()
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[TableReader, ...] = ()
     max_time_ratio: float = 0.1
     max_time_ms: int = 600_000
     left: str = ""

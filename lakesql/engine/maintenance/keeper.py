@@ -30,13 +30,13 @@ from lakesql.engine.maintenance.time_limit import OvertimeError
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.failure import read_cause
 from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained
+from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
-from lakesql.project.procedures import AT_END, BYTES_PER_MS, HOUR_MS, RESTS_MS, RewriteDataFiles
+from lakesql.project.procedures import AT_END, BYTES_PER_MS, HOUR_MS, RETRY_AFTER_MS, RewriteDataFiles
 from lakesql.table.due import AT_ONCE, URGENT, KnownAmounts, why_due
-from lakesql.table.maintenance_plan import Budget, Call, Wait, next_step, plan_maintenance
+from lakesql.table.maintenance_plan import Call, TimeBudget, Wait, next_step, plan_maintenance
 from lakesql.table.maintenance_record import MaintenanceRecord, render_record
 from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted, count_commit, measure_uncompacted
@@ -239,8 +239,8 @@ class Keeper:
             f"At once: lakesql maintain {self.maintenance.model} --now"
         )
 
-    def _budget(self) -> Budget:
-        return Budget(self._record, self.maintenance.max_time_ratio, self._at_once)
+    def _budget(self) -> TimeBudget:
+        return TimeBudget(self._record, self.maintenance.max_time_ratio, self._at_once)
 
     @property
     def _record(self) -> MaintenanceRecord:
@@ -289,7 +289,7 @@ class Keeper:
         self._note_time(at_ms, took_ms)
         if problem:
             self._is_shared_written = False
-            self._wait_before_retry(task, RESTS_MS if took_ms >= self.maintenance.max_time_ms else LOOKS_AGAIN_MS)
+            self._wait_before_retry(task, RETRY_AFTER_MS if took_ms >= self.maintenance.max_time_ms else LOOKS_AGAIN_MS)
             self.failed.add(task.name)
             self._emit(MaintenanceFailed(self.maintenance.model, task.name, str(task.table), problem, took_ms, at_ms))
             return False
@@ -327,7 +327,7 @@ class Keeper:
         if done.record is not None:
             self._unwritten[task.table] = done.record
         if has_changed_nothing(task.options, done.counts):
-            self._wait_before_retry(task, RESTS_MS)
+            self._wait_before_retry(task, RETRY_AFTER_MS)
         if isinstance(task.options, RewriteDataFiles):
             rewritten = done.counts.get("rewritten_bytes_count", 0)
             bytes_per_ms = rewritten / max(1, took_ms)

@@ -21,7 +21,7 @@ from lakesql.engine.maintenance.folder import FolderError, check_folder, check_l
 from lakesql.engine.maintenance.own_files import OwnFiles
 from lakesql.engine.maintenance.places import plain_path
 from lakesql.engine.progress.writer import read_writer
-from lakesql.model.upkeep import MaintenanceTask, UnknownFiles
+from lakesql.model.maintenance_tasks import MaintenanceTask, UnknownFiles
 from lakesql.project.procedures import RemoveOrphanFiles
 
 Sweep = Literal["", "list", "delete"]
@@ -35,7 +35,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundOrphans:
     """How many orphans are gone, and which files are left."""
 
     removed: int
@@ -51,7 +51,7 @@ def remove_orphans(
     collect: Callable[[str], list[Row]],
     sweep: Sweep = "",
     listed: str = "",
-) -> Found:
+) -> FoundOrphans:
     """Remove the own files that were written before a time and that no version of a table names.
 
     `collect` runs a statement. With `sweep` `list` nothing is removed; with `delete` all files go that `listed`, the
@@ -75,7 +75,7 @@ def remove_orphans(
     if mine and sweep != "list":
         removed = _remove(session, task, before, str(table.location()), mine, collect)
     digest = _digest(left) if sweep == "list" else ""
-    return Found(removed, _describe(table, left, digest), tuple(left))
+    return FoundOrphans(removed, _describe(table, left, digest), tuple(left))
 
 
 def _check_listed(left: Sequence[str], listed: str, task: MaintenanceTask) -> None:

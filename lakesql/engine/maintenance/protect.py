@@ -27,7 +27,7 @@ NOTHING_READ = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TableReader:
     """A model that reads a table as a stream, the table in whose ledger it says how far it is, and its checkpoint's
     folder."""
 
@@ -57,7 +57,7 @@ def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
     manage.commit()
 
 
-def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterable[Reader]) -> Needed:
+def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterable[TableReader]) -> Needed:
     """From when on the snapshots of a table are needed by the streams that read it, and by rebuilds of their models.
 
     A reader may take its last batch once more, from where the one before it ended. One that has read none of the table

@@ -11,11 +11,10 @@ from lakesql.errors import Place
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY, MEMORY_SUFFIXES
+from lakesql.project.iceberg_options import SORT_KEYS, ZORDER_KEYS
 from lakesql.project.procedures import (
     DEFAULTS,
     RECENT,
-    SORT_OPTIONS,
-    ZORDER_OPTIONS,
     ExpireSnapshots,
     Procedure,
     RemoveOrphanFiles,
@@ -151,9 +150,15 @@ def _beside(name: str, options: Procedure) -> Procedure:
     match options:
         case RewriteDataFiles():
             plain = RewriteDataFiles()
-            names = ("strategy", "sort_order", "where", "output_spec_id", *SORT_OPTIONS, *ZORDER_OPTIONS)
-            others = {name: getattr(plain, name) for name in names}
-            return replace(options, **{**others, "where": RECENT if options.where == RECENT else ""})
+            of_order = {*SORT_KEYS, *ZORDER_KEYS}
+            return replace(
+                options,
+                strategy=plain.strategy,
+                sort_order=plain.sort_order,
+                where=RECENT if options.where == RECENT else "",
+                output_spec_id=None,
+                options={key: value for key, value in options.options.items() if key not in of_order},
+            )
         case RewritePositionDeleteFiles():
             return replace(options, where="")
         case RewriteManifests():
