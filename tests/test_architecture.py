@@ -177,6 +177,10 @@ def test_imports_of_the_engine_go_down() -> None:
     assert upwards == []
 
 
+def test_no_module_is_taken_for_one_of_tests() -> None:
+    assert [str(path.relative_to(PACKAGE)) for path in MODULES if path.name.startswith("test_")] == []
+
+
 def test_no_name_of_a_module_stands_twice() -> None:
     """But for commands: `run/x.py` does what `cli/x.py` is the command of; and kinds: `engine/sources/x.py` reads with
     Spark what `source/x.py` says all else of."""
@@ -370,6 +374,7 @@ def test_statements_of_a_batch_come_from_its_mode_alone() -> None:
     assert users
 
 
+@pytest.mark.promise
 def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
     for name in ("models", "streams", "macros"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from lakesql.model.table_name import TableName
-from lakesql.plan.test_results import Answer
+from lakesql.plan.data_test_results import Answer
+from lakesql.unit.data_test_query import DEADLINE, Columns, TestQuery
 from lakesql.unit.duck import duck_statement
-from lakesql.unit.duck_query import Table, translate_condition, translate_query
-from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, duck_type, quote
-from lakesql.unit.test_query import DEADLINE, Columns, TestQuery
+from lakesql.unit.duck_names import Table
+from lakesql.unit.duck_query import translate_condition, translate_query
+from lakesql.unit.duck_scope import Relation
+from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, element_type, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +58,9 @@ def load(
 
     Raises `NeedsSparkError` where a value is none of DuckDB's.
     """
+    for kind in columns.values():
+        if element_type(kind):
+            raise NeedsSparkError(f"type {kind}")
     spelled = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items())
     connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({spelled})")
     rows = 0
@@ -113,7 +118,10 @@ def answer(connection: duckdb.DuckDBPyConnection, statement: str, shown: int, ke
     (failures,) = connection.execute("SELECT count(*) FROM lakesql_failing_rows").fetchall()[0]
     found = connection.execute(f"SELECT * FROM lakesql_failing_rows LIMIT {shown}")
     columns = tuple(str(each[0]) for each in found.description or ())
-    rows = found.fetchall()
+    try:
+        rows = found.fetchall()
+    except OverflowError:
+        raise NeedsSparkError("a date or a time beyond the year 9999") from None
     everything = connection.execute("SELECT * FROM lakesql_failing_rows").to_arrow_table() if keeps_all else None
     return Answer(columns, rows, failures, _with_zones(everything) if everything is not None else None)
 

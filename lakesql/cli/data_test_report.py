@@ -13,7 +13,7 @@ from lakesql.cli.rows import render_rows
 from lakesql.counts import count
 from lakesql.json_values import plain
 from lakesql.observe.text import duration, iso_time
-from lakesql.plan.test_results import STATUSES, ReadOf, TestResult
+from lakesql.plan.data_test_results import STATUSES, ReadOf, TestResult
 
 WIDTH = 110
 """How wide the table of failing rows is at most."""
