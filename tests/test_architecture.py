@@ -157,6 +157,10 @@ def test_imports_of_the_engine_go_down() -> None:
     assert upwards == []
 
 
+def test_no_module_is_taken_for_one_of_tests() -> None:
+    assert [str(path.relative_to(PACKAGE)) for path in MODULES if path.name.startswith("test_")] == []
+
+
 def test_no_name_of_a_module_stands_twice() -> None:
     """But for commands: `run/x.py` does what `cli/x.py` is the command of."""
     names = [path.name for path in MODULES if path.parent.name not in ("cli", "run") and path.name != "__init__.py"]

@@ -115,7 +115,7 @@ def check_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
     """Raise `ProjectError` with what is wrong with models and data tests, as far as their columns are known."""
     compiled.check(manifest.models)
     if manifest.data_tests:
-        from lakesql.unit.test_query import check_data_tests  # only here: it reads SQL
+        from lakesql.unit.data_test_query import check_data_tests  # only here: it reads SQL
 
         check_data_tests(manifest, compiled)
 

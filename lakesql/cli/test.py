@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
     from lakesql.model.data_tests import DataTest
     from lakesql.model.unit_tests import UnitTest
-    from lakesql.plan.test_results import TestResult
+    from lakesql.plan.data_test_results import TestResult
     from lakesql.run.test import Engine
     from lakesql.unit.outcomes import Result
 
@@ -167,7 +167,7 @@ def run_tests_of_data(
 ) -> list[TestResult]:
     """Run data tests, each shown as it ends, and write `target/test_results.json`."""
     from lakesql.catalog.connect import open_catalog
-    from lakesql.cli.test_report import result_lines, summary_line
+    from lakesql.cli.data_test_report import result_lines, summary_line
     from lakesql.run.test import TestRun, run_data_tests
 
     def show(result: TestResult) -> None:
@@ -184,7 +184,7 @@ def run_tests_of_data(
 
 def report_tests(manifest: Manifest, units: Sequence[Result], results: Sequence[TestResult], options: Options) -> None:
     """Show how the tests of a build have ended, those that pass in the count alone; write their results."""
-    from lakesql.cli.test_report import result_lines, summary_line
+    from lakesql.cli.data_test_report import result_lines, summary_line
     from lakesql.unit.outcomes import Passed, render_text
 
     write_results(manifest, results)
@@ -201,7 +201,7 @@ def report_tests(manifest: Manifest, units: Sequence[Result], results: Sequence[
 
 def write_results(manifest: Manifest, results: Sequence[TestResult]) -> None:
     """Write `target/test_results.json`."""
-    from lakesql.cli.test_report import render_results
+    from lakesql.cli.data_test_report import render_results
     from lakesql.clock import now_ms
     from lakesql.project.files import write_atomically
     from lakesql.secrets import find_secrets
@@ -216,7 +216,7 @@ def render_document(units: Sequence[Result], results: Sequence[TestResult]) -> s
     """All results as one JSON document: the unit tests as `tests`, the data tests as `data_tests`."""
     import json
 
-    from lakesql.cli.test_report import count_statuses, plain_results
+    from lakesql.cli.data_test_report import count_statuses, plain_results
     from lakesql.unit.outcomes import render_json
 
     said = json.loads(render_json(units))
@@ -227,7 +227,7 @@ def render_document(units: Sequence[Result], results: Sequence[TestResult]) -> s
 
 def exit_code(units: Sequence[Result], results: Sequence[TestResult], fail_on: str | None) -> int:
     """1: a test fails or cannot be run; where a unit test needs Spark it is what `fail_on` says, and 1 without it."""
-    from lakesql.plan.test_results import is_bad
+    from lakesql.plan.data_test_results import is_bad
     from lakesql.unit.outcomes import is_failed, unanswered
 
     if is_bad(results) or any(is_failed(result) for result in units):

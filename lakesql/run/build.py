@@ -16,7 +16,7 @@ from lakesql.events import Emit, Noted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
-from lakesql.plan.test_results import TestResult, is_bad
+from lakesql.plan.data_test_results import TestResult, is_bad
 from lakesql.run.job import Job, StartJob, Work
 from lakesql.run.models import JobsBy, ModelJobs, Order
 from lakesql.run.prepare import RunContext

@@ -18,7 +18,7 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.run.columns import first_recorded
 from lakesql.stream.recording import Digits, RawRecord
 from lakesql.stream.stream import Stream
-from lakesql.unit.expressions import NeedsSparkError
+from lakesql.unit.duck_types import NeedsSparkError
 from lakesql.unit.fixture_values import read_raw
 from lakesql.unit.fixtures import Row, read_records
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, plain_row

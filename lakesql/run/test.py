@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import missing_table
-from lakesql.catalog.test_rows import TestedTable, appended_since, find_table, read_columns_of, store_failures
+from lakesql.catalog.tested_tables import TestedTable, appended_since, find_table, read_columns_of, store_failures
 from lakesql.errors import LakesqlError, RunError, explain_missing
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.model.table_name import TableName
-from lakesql.plan.test_results import Answer, ReadOf, TestResult, judge_failures
+from lakesql.plan.data_test_results import Answer, ReadOf, TestResult, judge_failures
 from lakesql.project.cache import digest
 from lakesql.project.files import shorten, write_atomically
 from lakesql.unit.answer import Loaded, answer, drop, load, open_duck, translate_test
-from lakesql.unit.expressions import NeedsSparkError
+from lakesql.unit.data_test_query import TestQuery, build_test_query, header, readable_columns
+from lakesql.unit.duck_types import NeedsSparkError
 from lakesql.unit.run import refuse_settings
-from lakesql.unit.test_query import TestQuery, build_test_query, header, readable_columns
 
 if TYPE_CHECKING:
     import duckdb

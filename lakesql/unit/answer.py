@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from lakesql.model.table_name import TableName
-from lakesql.plan.test_results import Answer
+from lakesql.plan.data_test_results import Answer
+from lakesql.unit.data_test_query import DEADLINE, Columns, TestQuery
 from lakesql.unit.duck import duck_statement
-from lakesql.unit.duck_query import Table, translate_condition, translate_query
-from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, duck_type, quote
-from lakesql.unit.test_query import DEADLINE, Columns, TestQuery
+from lakesql.unit.duck_names import Table
+from lakesql.unit.duck_query import translate_condition, translate_query
+from lakesql.unit.duck_scope import Relation
+from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, element_type, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +58,9 @@ def load(
 
     Raises `NeedsSparkError` where a value is none of DuckDB's.
     """
+    for kind in columns.values():
+        if element_type(kind):
+            raise NeedsSparkError(f"type {kind}")
     spelled = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items())
     connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({spelled})")
     rows = 0

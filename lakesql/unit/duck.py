@@ -8,7 +8,7 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import exp
 
-from lakesql.unit.expressions import NeedsSparkError
+from lakesql.unit.duck_types import NeedsSparkError
 
 
 def duck_statement(text: str, tables: Mapping[tuple[str, ...], str], conditions: Mapping[str, str]) -> str:

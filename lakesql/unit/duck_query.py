@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlglot import exp
 
-from lakesql.unit.expressions import NeedsSparkError, Relation, Scope, Typed, describe, parse, quote, translate
+from lakesql.stream.types import parse_type
+from lakesql.unit.allow_list import ALLOWED
+from lakesql.unit.duck_names import SPELLED, Table, resolve_condition, resolve_query
+from lakesql.unit.duck_scope import Relation, Scope, Typed, describe, field_text, refuse_others
+from lakesql.unit.duck_types import (
+    VOID,
+    NeedsSparkError,
+    common_type,
+    element_type,
+    is_compared,
+    key_type,
+    quote,
+)
+from lakesql.unit.duck_values import condition_text
 
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table that a SELECT may read: its name in DuckDB, and the types of its columns by their names."""
-
-    name: str
-    columns: Mapping[str, str]
+Tables = Mapping[str, Mapping[str, str]]
+"""The columns of what a query may read by its name: tables, and the queries of WITH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,135 +41,392 @@ def translate_query(sql: str, tables: Mapping[tuple[str, ...], Table], now: date
 
     Raises `NeedsSparkError` for whatever is not known to mean the same in both.
     """
-    return _query(parse(sql), tables, now)
+    tree = resolve_query(sql, tables)
+    made = _query(tree, _Place({table.name.lower(): table.columns for table in tables.values()}, now, None))
+    for name in made.columns:
+        if re.fullmatch(r"_col_\d+", name):
+            raise NeedsSparkError("a column without a name")
+    return made
 
 
 def translate_condition(text: str, relations: tuple[Relation, ...], now: datetime | None) -> str:
     """A condition of the configuration in DuckDB's SQL, in brackets. Raises `NeedsSparkError`."""
-    made = translate(parse(text), Scope(relations, now))
+    made = Scope(ALLOWED, relations, now).translate(resolve_condition(text, relations))
     if made.type != "boolean":
         raise NeedsSparkError(f"{text} is a {made.type} and no condition")
     return f"({made.text})"
 
 
-def _query(node: exp.Expr, tables: Mapping[tuple[str, ...], Table], now: datetime | None) -> TranslatedQuery:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a query stands: what it may read by name, and the scope around it."""
+
+    tables: Tables
+    now: datetime | None
+    outer: Scope | None
+
+
+def _query(node: exp.Expr, place: _Place) -> TranslatedQuery:
     match node:
         case exp.Select():
-            return _select(node, tables, now)
-        case exp.Union():
-            return _union(node, tables, now)
-        case exp.Subquery():
-            _refuse_others(node, {"this", "alias"})
-            return _query(node.this, tables, now)
+            return _select(node, place)
+        case exp.SetOperation():
+            return _set_operation(node, place)
+        case exp.Subquery() | exp.Paren():
+            refuse_others(node, "this", "alias")
+            return _query(node.this, place)
+        case exp.Values():
+            return _values(node, place)
         case _:
             raise NeedsSparkError(describe(node))
 
 
-def _select(node: exp.Select, tables: Mapping[tuple[str, ...], Table], now: datetime | None) -> TranslatedQuery:
-    _refuse_others(node, {"expressions", "from_", "joins", "where", "with_"})
-    tables, ctes = _with(node, tables, now)
-    if node.args.get("from_") is None:
-        raise NeedsSparkError("a SELECT without FROM")
-    text, first = _source(node.args["from_"].this, tables, now)
-    relations, sources = [first], [text]
-    for join in node.args.get("joins") or ():
-        _refuse_others(join, {"this", "side", "kind", "on"})
-        words = " ".join(filter(None, (join.side.upper(), join.kind.upper()))) or "INNER"
-        if words not in ("INNER", "LEFT", "LEFT OUTER") or join.args.get("on") is None:
-            raise NeedsSparkError(f"a join of the kind {words} or without ON")
-        text, joined = _source(join.this, tables, now)
-        relations.append(joined)
-        condition = translate(join.args["on"], Scope(tuple(relations), now))
-        if condition.type != "boolean":
-            raise NeedsSparkError(f"{describe(join.args['on'])} is no condition")
-        sources.append(f"{words} JOIN {text} ON {condition.text}")
-    scope = Scope(tuple(relations), now)
+def _select(node: exp.Select, place: _Place) -> TranslatedQuery:
+    refuse_others(
+        node,
+        *("expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct", "with_"),
+        *("sort", "cluster", "distribute", "windows", "hint"),
+    )
+    place, ctes = _with(node, place)
+    sources, scope = _from(node, place)
+    outputs, scope = _outputs(node, scope)
+    parts = [f"SELECT {_distinct(node, outputs)}{_chosen(outputs)}"]
+    parts += [f"FROM {sources}"] if sources else []
+    if node.args.get("where"):
+        parts.append(f"WHERE {condition_text(_without_aliases(scope).translate(node.args['where'].this), node)}")
+    parts += _group(node, scope, outputs)
+    if node.args.get("having"):
+        _refuse_doubtful_names(node.args["having"], scope)
+        parts.append(f"HAVING {condition_text(scope.translate(node.args['having'].this), node)}")
+    _check_order(node, scope)
+    return TranslatedQuery(f"{ctes}{' '.join(parts)}", {name: made.type for name, made in outputs.items()})
+
+
+def _chosen(outputs: Mapping[str, Typed]) -> str:
+    return ", ".join(f"{made.text} AS {quote(name)}" for name, made in outputs.items())
+
+
+def _distinct(node: exp.Select, outputs: Mapping[str, Typed]) -> str:
+    said = node.args.get("distinct")
+    if said is None:
+        return ""
+    refuse_others(said)
+    _refuse_not_compared("DISTINCT", outputs.values())
+    return "DISTINCT "
+
+
+def _refuse_not_compared(what: str, values: Iterable[Typed]) -> None:
+    for value in values:
+        if not is_compared(value.type):
+            raise NeedsSparkError(f"{what} of values of type {value.type}")
+
+
+# --- outputs
+
+
+def _outputs(node: exp.Select, scope: Scope) -> tuple[dict[str, Typed], Scope]:
+    """The columns of a SELECT by their names, and the scope in which these can be read."""
+    node = _with_windows(node)
     outputs: dict[str, Typed] = {}
     for expression in node.expressions:
-        for name, made in _outputs(expression, scope):
+        for name, made in _columns_of(expression, scope):
             if name.lower() in (known.lower() for known in outputs):
                 raise NeedsSparkError(f"two columns {name}")
             outputs[name] = made
-    where = ""
-    if node.args.get("where"):
-        condition = translate(node.args["where"].this, scope)
-        if condition.type != "boolean":
-            raise NeedsSparkError(f"{describe(node.args['where'].this)} is no condition")
-        where = f" WHERE {condition.text}"
-    chosen = ", ".join(f"{made.text} AS {quote(name)}" for name, made in outputs.items())
-    return TranslatedQuery(
-        f"{ctes}SELECT {chosen} FROM {' '.join(sources)}{where}", {name: made.type for name, made in outputs.items()}
-    )
+            if made.type != VOID:
+                scope = replace(scope, aliases={**scope.aliases, name.lower(): made})
+    return outputs, scope
 
 
-def _outputs(node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
-    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and node.is_star):
-        star = node.this if isinstance(node, exp.Column) else node
-        _refuse_others(star, set())
-        of = node.table if isinstance(node, exp.Column) else ""
-        read = [it for it in scope.relations if not of or it.alias.lower() == of.lower()]
-        return [
-            (name, Typed(f"{quote(relation.alias)}.{quote(name)}", kind))
-            for relation in read
-            for name, kind in relation.columns.items()
-        ]
+def _columns_of(node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
     inner = node.this if isinstance(node, exp.Alias) else node
-    name = node.alias if isinstance(node, exp.Alias) else node.output_name
-    if not name:
+    if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column | exp.Dot) and inner.is_star):
+        return _fields_of_star(inner, scope)
+    if not isinstance(node, exp.Alias):
         raise NeedsSparkError(f"{describe(node)} has no name")
-    return [(name, translate(inner, scope))]
+    made = scope.translate(inner)
+    return [(_spelled(node, scope), made)]
 
 
-def _union(node: exp.Union, tables: Mapping[tuple[str, ...], Table], now: datetime | None) -> TranslatedQuery:
-    _refuse_others(node, {"this", "expression", "distinct", "with_"})
-    if node.args.get("distinct") is not False:
-        raise NeedsSparkError("a UNION that is not UNION ALL")
-    tables, ctes = _with(node, tables, now)
-    left, right = _query(node.this, tables, now), _query(node.expression, tables, now)
-    if list(left.columns.values()) != list(right.columns.values()):
-        raise NeedsSparkError("a UNION ALL of columns of several types")
-    return TranslatedQuery(f"{ctes}({left.text}) UNION ALL ({right.text})", left.columns)
+def _spelled(node: exp.Alias, scope: Scope) -> str:
+    """The name of an output as the author spells it; of one that a star stands for, as its relation does."""
+    said = str(node.args["alias"].meta_get(SPELLED) or "")
+    if said.lower() == node.alias.lower():  # it is another where the relation around it renames its columns
+        return said
+    of = node.this
+    if isinstance(of, exp.Column):
+        for relation in scope.relations:
+            found = relation.find(of.name)
+            is_of = found is not None and relation.alias.lower() == of.table.lower()
+            if is_of and found is not None and found[0].lower() == node.alias.lower():
+                return found[0]
+    return node.alias
 
 
-def _with(
-    node: exp.Expr, tables: Mapping[tuple[str, ...], Table], now: datetime | None
-) -> tuple[Mapping[tuple[str, ...], Table], str]:
-    """The tables that can be read below a WITH, and its text."""
-    clause = node.args.get("with_")
-    if clause is None:
-        return tables, ""
-    _refuse_others(clause, {"expressions"})
-    known, parts = dict(tables), []
-    for number, cte in enumerate(clause.expressions):
-        _refuse_others(cte, {"this", "alias"})
-        _refuse_others(cte.args["alias"], {"this"})
-        made = _query(cte.this, known, now)
-        own = f"{cte.alias}_{number}_{len(known)}"
-        known[(cte.alias.lower(),)] = Table(own, made.columns)
-        parts.append(f"{quote(own)} AS ({made.text})")
-    return known, f"WITH {', '.join(parts)} "
+def _fields_of_star(node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
+    """The fields of a struct, as `value.*` stands for them."""
+    if isinstance(node, exp.Star):
+        raise NeedsSparkError("a * whose columns are not known")
+    if isinstance(node, exp.Dot):
+        value = scope.translate(node.this)
+    else:
+        names = [part for part in node.find_all(exp.Identifier, bfs=False) if isinstance(part, exp.Identifier)]
+        value = scope.translate(exp.Column(this=names[-1].copy(), table=names[0].copy() if len(names) > 1 else None))
+    kind = parse_type(value.type)
+    if kind is None or kind.name != "struct":
+        raise NeedsSparkError(f"the fields of a {value.type}")
+    return [(field.name, field_text(value, field.name)) for field in kind.fields]
 
 
-def _source(node: exp.Expr, tables: Mapping[tuple[str, ...], Table], now: datetime | None) -> tuple[str, Relation]:
+def _with_windows(node: exp.Select) -> exp.Select:
+    """The SELECT in which a named window stands where its name did."""
+    named = {window.name.lower(): window for window in node.args.get("windows") or ()}
+    for call in list(node.find_all(exp.Window)):
+        if call.args.get("alias") is None:
+            continue
+        window = named.get(call.alias.lower())
+        if window is None:
+            raise NeedsSparkError(f"the window {call.alias}")
+        call.set("alias", None)
+        for name in ("partition_by", "order", "spec"):
+            call.set(name, window.args.get(name))
+    return node
+
+
+# --- FROM
+
+
+def _from(node: exp.Select, place: _Place) -> tuple[str, Scope]:
+    """The text of what is read, and the scope of its columns."""
+    scope = Scope(ALLOWED, (), place.now, place.outer, lambda query, around: _inner(query, around, place))
+    said = node.args.get("from_")
+    if said is None:
+        return "", scope
+    text, relation = _source(said.this, place, scope)
+    relations, sources = [relation], [text]
+    for lateral in node.args.get("laterals") or ():
+        text, relation = _lateral(lateral, replace(scope, relations=tuple(relations)))
+        relations.append(relation)
+        sources.append(f"CROSS JOIN {text}")
+    hidden: set[str] = set()
+    for join in node.args.get("joins") or ():
+        text, relation = _join(join, place, scope, tuple(relations))
+        sources.append(text)
+        relations.append(relation)
+        if join.kind.upper() in ("SEMI", "ANTI"):
+            hidden.add(relation.alias)
+    seen = [relation.alias.lower() for relation in relations]
+    if len({*seen}) < len(seen):
+        raise NeedsSparkError("two relations of one name")
+    visible = tuple(relation for relation in relations if relation.alias not in hidden)
+    return " ".join(sources), replace(scope, relations=visible)
+
+
+def _inner(node: exp.Expr, around: Scope, place: _Place) -> tuple[str, Mapping[str, str]]:
+    made = _query(node, replace(place, outer=around))
+    return made.text, made.columns
+
+
+_JOINS = {"": "INNER", "INNER": "INNER", "CROSS": "CROSS", "LEFT": "LEFT", "LEFT OUTER": "LEFT"}
+_JOINS |= {"RIGHT": "RIGHT", "RIGHT OUTER": "RIGHT", "FULL": "FULL", "FULL OUTER": "FULL"}
+_JOINS |= {"SEMI": "SEMI", "LEFT SEMI": "SEMI", "ANTI": "ANTI", "LEFT ANTI": "ANTI"}
+
+
+def _join(join: exp.Join, place: _Place, scope: Scope, before: tuple[Relation, ...]) -> tuple[str, Relation]:
+    refuse_others(join, "this", "side", "kind", "on")
+    words = _JOINS.get(" ".join(filter(None, (join.side.upper(), join.kind.upper()))))
+    if words is None:
+        raise NeedsSparkError(f"a join of the kind {join.side} {join.kind}")
+    on = join.args.get("on")
+    if isinstance(join.this, exp.Lateral):
+        text, relation = _lateral(join.this, replace(scope, relations=before))
+    else:
+        text, relation = _source(join.this, place, scope)
+    if on is None or (words == "INNER" and isinstance(on, exp.Boolean) and on.this):
+        if words not in ("INNER", "CROSS"):
+            raise NeedsSparkError(f"a join of the kind {words} without ON")
+        return f"CROSS JOIN {text}", relation
+    inside = replace(scope, relations=(*before, relation))
+    return f"{words} JOIN {text} ON {condition_text(inside.translate(on), on)}", relation
+
+
+def _source(node: exp.Expr, place: _Place, scope: Scope) -> tuple[str, Relation]:
     alias = node.args.get("alias")
     if alias is not None:
-        _refuse_others(alias, {"this"})
-    if isinstance(node, exp.Subquery):
-        made = _query(node, tables, now)
-        name = node.alias or "_lakesql_subquery"
-        return f"({made.text}) AS {quote(name)}", Relation(name, made.columns)
-    if not isinstance(node, exp.Table):
-        raise NeedsSparkError(describe(node))
-    _refuse_others(node, {"this", "db", "catalog", "alias"})
-    path = tuple(part.name.lower() for part in node.parts)
-    table = tables.get(path)
-    if table is None:
-        raise NeedsSparkError(f"{'.'.join(path)} is no stream and no ref")
-    name = node.alias or path[-1]
-    return f"{quote(table.name)} AS {quote(name)}", Relation(name, table.columns)
+        refuse_others(alias, "this", "columns")
+    renamed = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
+    match node:
+        case exp.Subquery():
+            refuse_others(node, "this", "alias")
+            made = _query(node.this, replace(place, outer=None))
+            return _named(f"({made.text})", node.alias, _renamed(made.columns, renamed), bool(renamed))
+        case exp.Values():
+            made = _values(node, place)
+            return _named(f"({made.text})", node.alias, _renamed(made.columns, renamed), True)
+        case exp.Table() if not isinstance(node.this, exp.Func):
+            refuse_others(node, "this", "alias")
+            columns = place.tables.get(node.name.lower())
+            if columns is None:
+                raise NeedsSparkError(f"{node.name} is no stream and no ref")
+            return _named(quote(node.name), node.alias, _renamed(columns, renamed), bool(renamed))
+        case _:
+            raise NeedsSparkError(describe(node))
 
 
-def _refuse_others(node: exp.Expr, allowed: set[str]) -> None:
-    for name, value in node.args.items():
-        if name not in allowed and value not in (None, False, [], ""):
-            raise NeedsSparkError(f"{name.strip('_').upper().replace('_', ' ')} in the SELECT")
+def _named(text: str, alias: str, columns: Mapping[str, str], is_renamed: bool) -> tuple[str, Relation]:
+    name = alias or "_lakesql_subquery"
+    names = f" ({', '.join(map(quote, columns))})" if is_renamed else ""
+    return f"{text} AS {quote(name)}{names}", Relation(name, columns)
+
+
+def _renamed(columns: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+    if not names:
+        return columns
+    if len(names) != len(columns):
+        raise NeedsSparkError("other names for some columns of a relation")
+    return dict(zip(names, columns.values(), strict=True))
+
+
+def _lateral(node: exp.Lateral, scope: Scope) -> tuple[str, Relation]:
+    """LATERAL VIEW of the elements of an array; a row without any is gone."""
+    refuse_others(node, "this", "view", "alias")
+    call, alias = node.this, node.args.get("alias")
+    if not isinstance(call, exp.Explode) or alias is None:
+        raise NeedsSparkError(f"LATERAL of {describe(call)}")
+    array = scope.translate(call.this)
+    if not array.type.startswith("array<") or key_type(array.type):
+        raise NeedsSparkError(f"{describe(call)} of a {array.type}")
+    names = [column.name for column in alias.args.get("columns") or ()] or ["col"]
+    if len(names) != 1:
+        raise NeedsSparkError(f"{describe(call)} as several columns")
+    return _named(f"(SELECT unnest({array.text}))", alias.name, {names[0]: element_type(array.type)}, True)
+
+
+def _values(node: exp.Values, place: _Place) -> TranslatedQuery:
+    """Rows that are written in the SQL."""
+    refuse_others(node, "expressions", "alias")
+    scope = Scope(ALLOWED, (), place.now)
+    rows = [
+        [scope.translate(item) for item in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+        for row in node.expressions
+    ]
+    if len({len(row) for row in rows}) != 1:
+        raise NeedsSparkError("VALUES of several widths")
+    kinds = [common_type((value.type for value in column), "VALUES") for column in zip(*rows, strict=True)]
+    lines = [f"({', '.join(value.cast(kind) for value, kind in zip(row, kinds, strict=True))})" for row in rows]
+    columns = {f"col{at}": kind for at, kind in enumerate(kinds, start=1)}
+    return TranslatedQuery(f"SELECT * FROM (VALUES {', '.join(lines)}) AS v ({', '.join(columns)})", columns)
+
+
+# --- GROUP BY and ORDER BY
+
+
+def _group(node: exp.Select, scope: Scope, outputs: Mapping[str, Typed]) -> list[str]:
+    group = node.args.get("group")
+    if group is None:
+        return []
+    refuse_others(group, "expressions", "all", "rollup", "cube")
+    if group.args.get("all"):
+        keys = [
+            made for made, output in zip(outputs.values(), node.expressions, strict=True) if not _aggregates(output)
+        ]
+        _refuse_not_compared("GROUP BY", keys)
+        return [f"GROUP BY {', '.join(key.text for key in keys)}"] if keys else []
+    items = [_group_item(item, scope) for item in group.expressions]
+    if len(items) > 1 and any(isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) for item in group.expressions):
+        raise NeedsSparkError("GROUP BY of a key and of grouping sets")
+    for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE")):
+        if group.args.get(name):  # WITH ROLLUP
+            items = [f"{word} ({', '.join(items)})"]
+    return [f"GROUP BY {', '.join(items)}"]
+
+
+_SETS: dict[type[exp.Expr], str] = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}
+
+
+def _group_item(node: exp.Expr, scope: Scope) -> str:
+    if isinstance(node, exp.Tuple) or type(node) in _SETS:
+        inner = ", ".join(_group_item(item, scope) for item in node.expressions)
+        return f"{_SETS.get(type(node), '')} ({inner})"
+    made = scope.translate(node.unnest())
+    _refuse_not_compared("GROUP BY", [made])
+    return made.text
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    return node.find(exp.AggFunc) is not None
+
+
+def _check_order(node: exp.Expr, scope: Scope) -> None:
+    """Refuse an order by more than columns: rows have none in a table, but an expression may raise."""
+    for name in ("order", "sort", "cluster", "distribute"):
+        said = node.args.get(name)
+        for item in said.expressions if said is not None else ():
+            of = item.this if isinstance(item, exp.Ordered) else item
+            read = [of.this, *of.expressions] if isinstance(of, exp.Coalesce) else [of]  # a column of USING
+            if not all(isinstance(it, exp.Column | exp.Literal | exp.Var) for it in read):
+                raise NeedsSparkError(f"ORDER BY {describe(of)}")
+
+
+def _without_aliases(scope: Scope) -> Scope:
+    return replace(scope, aliases={})
+
+
+def _refuse_doubtful_names(node: exp.Expr, scope: Scope) -> None:
+    """Refuse a name in HAVING that is a column's and an output's: Spark's choice depends on where it stands."""
+    for column in node.find_all(exp.Column):
+        has_column = any(relation.find(column.name) is not None for relation in scope.relations)
+        alias = scope.aliases.get(column.name.lower())
+        if has_column and alias is not None and alias.text != scope.find_column(column).text:
+            raise NeedsSparkError(f"the name {column.name} in HAVING, which a column and an output have")
+
+
+# --- WITH and set operations
+
+
+def _set_operation(node: exp.SetOperation, place: _Place) -> TranslatedQuery:
+    refuse_others(node, "this", "expression", "distinct", "with_", "order")
+    place, ctes = _with(node, place)
+    if node.args.get("order") is not None:
+        _check_order(node, Scope(ALLOWED, ()))
+    word = type(node).__name__.upper()
+    is_all = node.args.get("distinct") is False
+    left, right = _query(node.this, place), _query(node.expression, place)
+    if len(left.columns) != len(right.columns):
+        raise NeedsSparkError(f"{word} of several widths")
+    both = zip(left.columns.values(), right.columns.values(), strict=True)
+    kinds = [common_type(pair, word) for pair in both]
+    if not is_all:
+        _refuse_not_compared(word, [Typed("", kind) for kind in kinds])
+    columns = dict(zip(left.columns, kinds, strict=True))
+    sides = [_cast_side(side, columns) for side in (left, right)]
+    return TranslatedQuery(f"{ctes}{sides[0]} {word}{' ALL' if is_all else ''} {sides[1]}", columns)
+
+
+def _cast_side(side: TranslatedQuery, columns: Mapping[str, str]) -> str:
+    """One side of a set operation, whose columns become those of the whole."""
+    own = {f"c{at}": kind for at, kind in enumerate(side.columns.values())}
+    chosen = ", ".join(
+        f"{Typed(quote(name), kind).cast(wanted)} AS {quote(output)}"
+        for (name, kind), (output, wanted) in zip(own.items(), columns.items(), strict=True)
+    )
+    return f"(SELECT {chosen} FROM ({side.text}) AS side ({', '.join(map(quote, own))}))"
+
+
+def _with(node: exp.Expr, place: _Place) -> tuple[_Place, str]:
+    """The place below a WITH, and its text."""
+    clause = node.args.get("with_")
+    if clause is None:
+        return place, ""
+    refuse_others(clause, "expressions")
+    parts = []
+    for cte in clause.expressions:
+        refuse_others(cte, "this", "alias")
+        refuse_others(cte.args["alias"], "this", "columns")
+        made = _query(cte.this, place)
+        renamed = [column.name for column in cte.args["alias"].args.get("columns") or ()]
+        columns = _renamed(made.columns, renamed)
+        names = f" ({', '.join(map(quote, columns))})" if renamed else ""
+        parts.append(f"{quote(cte.alias)}{names} AS ({made.text})")
+        place = replace(place, tables={**place.tables, cte.alias.lower(): columns})
+    return place, f"WITH {', '.join(parts)} "

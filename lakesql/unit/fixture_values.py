@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -14,8 +14,8 @@ from lakesql.decode import Node
 from lakesql.names import REQUIRED_MISSING, UNPARSABLE
 from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Column
-from lakesql.stream.types import parse_type
-from lakesql.unit.expressions import NeedsSparkError, decimal_digits, duck_type, quote, text_literal
+from lakesql.stream.types import parse_type, parts_of
+from lakesql.unit.duck_types import NeedsSparkError, decimal_digits, duck_type, element_type, quote, text_literal
 
 Value: TypeAlias = Any
 """None, or a bool, int, float, str, Decimal, date, datetime (in UTC, without a zone), or a dict of these by field."""
@@ -35,17 +35,42 @@ class Bad:
 
 
 def is_known(kind: str) -> bool:
-    """Whether fixtures know the values of a type."""
+    """Whether fixtures of both engines know the values of a type: one value, or a struct of such."""
     try:
         duck_type(kind)
     except NeedsSparkError:
         return False
-    return True
+    parsed = parse_type(kind)
+    return parsed is not None and all(part.name not in ("array", "map") for part in parts_of(parsed))
+
+
+def fit_nested(node: Node, kind: str) -> Value:
+    """A fixture's value as one of a type that DuckDB has, arrays and maps by texts among them.
+
+    Raises `MisfitError`; `NeedsSparkError` for a type that tests do not know.
+    """
+    parsed = parse_type(kind)
+    match node.value, parsed.name if parsed is not None else "":
+        case tuple() as items, "array" if parsed is not None:
+            return [fit_nested(item, parsed.fields[0].type.text) for item in items]
+        case Mapping() as entries, "map" if parsed is not None and parsed.fields[0].type.name == "string":
+            return {key: fit_nested(entry, parsed.fields[1].type.text) for key, entry in entries.items()}
+        case Mapping() as entries, "struct":
+            return _fit_struct(entries, kind, fit_nested)
+        case None, _:
+            duck_type(kind)
+            return None
+        case _, "array" | "map":
+            duck_type(kind)
+            raise MisfitError(f"{node.shown} is not a value of type {kind}")
+        case _:
+            return fit(node, kind)
 
 
 def fit(node: Node, kind: str) -> Value:
     """A fixture's value as one of a type. Raises `MisfitError`; `NeedsSparkError` for a type that tests do not know."""
-    duck_type(kind)
+    if not is_known(kind):
+        raise NeedsSparkError(f"type {kind or 'of a column, which only Spark knows'}")
     value = _unquoted(node, kind)
     if value is None:
         return None
@@ -70,7 +95,7 @@ def fit(node: Node, kind: str) -> Value:
             if (found := read_time(value)) is not None:
                 return found
         case _, Mapping() if kind.startswith("struct<"):
-            return _fit_struct(value, kind, node)
+            return _fit_struct(value, kind, fit)
     raise MisfitError(f"{node.shown} is not a value of type {kind}")
 
 
@@ -98,12 +123,12 @@ def _fit_decimal(text: str, digits: tuple[int, int], shown: str, kind: str) -> D
     return round(number, digits[1])
 
 
-def _fit_struct(entries: Mapping[str, Node], kind: str, node: Node) -> Value:
+def _fit_struct(entries: Mapping[str, Node], kind: str, fit_field: Callable[[Node, str], Value]) -> Value:
     parsed = parse_type(kind)
     fields = {field.name: field.type.text for field in parsed.fields} if parsed else {}
     if unknown := [name for name in entries if name not in fields]:
         raise MisfitError(f"'{unknown[0]}' is no field of {kind}")
-    return {name: fit(entries[name], field) if name in entries else None for name, field in fields.items()}
+    return {name: fit_field(entries[name], field) if name in entries else None for name, field in fields.items()}
 
 
 def read_time(text: str) -> datetime | None:
@@ -162,6 +187,12 @@ def sql_literal(value: Value, kind: str) -> str:
             return f"CAST(NULL AS {wanted})"
         case bool():
             return "true" if value else "false"
+        case list():
+            return f"CAST([{', '.join(sql_literal(item, element_type(kind)) for item in value)}] AS {wanted})"
+        case dict() if kind.startswith("map<"):
+            keys = ", ".join(text_literal(key) for key in value)
+            values = ", ".join(sql_literal(item, element_type(kind)) for item in value.values())
+            return f"CAST(map([{keys}], [{values}]) AS {wanted})"
         case dict():
             parsed = parse_type(kind)
             fields = parsed.fields if parsed else ()

@@ -17,8 +17,8 @@ from lakesql.names import NO_VALUE, RECORD, REQUIRED_MISSING
 from lakesql.project.files import read_text
 from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Stream
-from lakesql.unit.expressions import NeedsSparkError
-from lakesql.unit.fixture_values import Bad, MisfitError, Value, fit, is_known, read_raw
+from lakesql.unit.duck_types import NeedsSparkError
+from lakesql.unit.fixture_values import Bad, MisfitError, Value, fit, fit_nested, is_known, read_raw
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -73,7 +73,7 @@ def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Pat
             case Mapping() if RECORD in item.value:
                 raise NeedsSparkError(f"{RECORD} of a record")
             case _:
-                row = read_row(item, columns, f"stream '{stream.name}'")
+                row = read_row(item, columns, f"stream '{stream.name}'", fit_nested)
                 whole = {name: row.get(name) for name in columns}
                 missing = any(column.required and whole[column.name] is None for column in stream.columns)
                 return Bad(REQUIRED_MISSING) if missing else whole

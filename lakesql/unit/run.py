@@ -37,10 +37,12 @@ from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
 from lakesql.unit.duck import duck_statement
-from lakesql.unit.duck_query import Table, TranslatedQuery, translate_condition, translate_query
+from lakesql.unit.duck_names import Table
+from lakesql.unit.duck_query import TranslatedQuery, translate_condition, translate_query
+from lakesql.unit.duck_scope import Relation
+from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, quote
 from lakesql.unit.expected import compare
-from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, duck_type, quote
-from lakesql.unit.fixture_values import Bad, is_known, sql_literal
+from lakesql.unit.fixture_values import Bad, fit_nested, is_known, sql_literal
 from lakesql.unit.fixtures import Row, read_records, read_rows
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Result
 
@@ -84,6 +86,8 @@ def _run(
         return NeedsSpark(said.partition(GUARD)[2] or f"what DuckDB says to it: {said}")
     except ProjectError:
         raise
+    except OverflowError:
+        return NeedsSpark("a date or a time beyond the year 9999")
     except Exception as error:
         (defect,) = InternalError.of_defect(error).problems
         return Failed(what=f"A defect of lakesql, which its maintainers must hear of: {defect.what}. {defect.why}")
@@ -163,7 +167,7 @@ class _Run:
         columns = _table_of(self.manifest, name, self.built)
         table = Table(f"lakesql_ref_{name}", columns)
         given = next((it.rows for it in self.test.given if isinstance(it, GivenRef) and it.ref == name), None)
-        rows = read_rows(given, columns, f"model '{name}'", self.manifest.directory) if given else []
+        rows = read_rows(given, columns, f"model '{name}'", self.manifest.directory, fit_nested) if given else []
         self.create(table.name, columns, [row.values for row in rows])
         return table
 
@@ -202,7 +206,7 @@ class _Run:
     def make_tables(self, types: Mapping[str, str], names: dict[tuple[str, ...], str]) -> None:
         given = next((it for it in self.test.given if isinstance(it, GivenTable)), None)
         what = f"the table of model '{self.test.model}'"
-        rows = read_rows(given.rows, types, what, self.manifest.directory) if given else []
+        rows = read_rows(given.rows, types, what, self.manifest.directory, fit_nested) if given else []
         sequence = {column.lower() for column in self.select.writing.sequence_by}
         for row in rows:
             known = {name.lower() for name, value in row.values.items() if value is not None}
@@ -353,7 +357,7 @@ class _Run:
         def table() -> tuple[Mapping[str, str], list[Row]]:
             return types, self.rows("lakesql_this", types)
 
-        return compare(self.test, self.manifest.directory, table, self.letters, tombstones)
+        return compare(self.test, self.manifest.directory, table, self.letters, tombstones, fit_nested)
 
     def rows(self, table: str, types: Mapping[str, str], which: str = "") -> list[Row]:
         chosen = ", ".join(map(quote, types))

@@ -1,8 +1,9 @@
 """SELECTs that Spark accepts, SELECTs that it does not, and the tables that both read.
 
 `accepted.sql` holds one SELECT after another, each ended by a semicolon at the end of a line. `accepted_examples.sql`
-holds those of Spark's own documentation of its functions, as DESCRIBE FUNCTION EXTENDED prints them. In `wrong.sql`
-each stands under comments that say what is found in it: a condition, and the line and the column in the SELECT.
+holds those of Spark's own documentation of its functions, as DESCRIBE FUNCTION EXTENDED prints them. `answered.sql` and
+`answered.txt` hold SELECTs and expressions that DuckDB is held to answer as Spark does. In `wrong.sql` each stands under
+comments that say what is found in it: a condition, and the line and the column in the SELECT.
 """
 
 from __future__ import annotations
@@ -42,20 +43,26 @@ TABLES = {
 
 def accepted() -> list[str]:
     """The SELECTs of `accepted.sql` and `accepted_examples.sql`."""
-    return [*_statements("accepted.sql"), *_statements("accepted_examples.sql")]
+    return [*accepted_own(), *statements("accepted_examples.sql")]
+
+
+def accepted_own() -> list[str]:
+    """The SELECTs of `accepted.sql`: the project's own."""
+    return list(statements("accepted.sql"))
 
 
 def wrong() -> list[tuple[str, list[tuple[str, int, int]]]]:
     """The SELECTs of `wrong.sql`, each with what is found in it: condition, line and column."""
     cases = []
-    for text in _statements("wrong.sql"):
+    for text in statements("wrong.sql"):
         found = re.findall(r"^-- (\S+) (\d+):(\d+)\n", text, re.MULTILINE)
         select = re.sub(r"^(-- .*\n)+", "", text)
         cases.append((select, [(condition, int(line), int(column)) for condition, line, column in found]))
     return cases
 
 
-def _statements(file: str) -> Iterator[str]:
+def statements(file: str) -> Iterator[str]:
+    """The SELECTs of a file, each ended by a semicolon at the end of a line."""
     for text in re.split(r";\n", (FOLDER / file).read_text("utf-8")):
         if text.strip():
             yield text.strip()

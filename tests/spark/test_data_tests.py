@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.plan.test_results import TestResult
+from lakesql.plan.data_test_results import TestResult
 from lakesql.run.build import Build, jobs_with_tests, plan_build
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Passed

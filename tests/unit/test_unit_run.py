@@ -41,7 +41,11 @@ streams:
   - name: tagged
     topic: tagged
     connection: kafka
-    columns: {id: bigint, a: string, tags: "array<string>", marks: "map<string,int>"}
+    columns: {id: bigint, a: string, tags: binary, marks: variant}
+  - name: nested
+    topic: nested
+    connection: kafka
+    columns: {id: bigint, tags: "array<string>", marks: "map<string,int>", items: "array<struct<sku:string,n:int>>"}
   - name: parcels
     topic: parcels
     connection: kafka
@@ -502,13 +506,33 @@ def test_a_target_that_changes_what_sql_means_needs_spark(setting: str, kind: ty
         ("SELECT id, a FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], Failed),
         ("SELECT id, a, tags FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], NeedsSpark),
         ("SELECT * FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], NeedsSpark),
-        ("SELECT id, a FROM {{ stream('tagged') }} WHERE size(marks) > 0", [{"id": 1, "a": "x"}], NeedsSpark),
+        ("SELECT id, a FROM {{ stream('tagged') }} WHERE marks IS NULL", [{"id": 1, "a": "x"}], NeedsSpark),
         ("SELECT id, a FROM {{ stream('tagged') }}", [{"id": 1, "a": "x", "tags": ["y"]}], NeedsSpark),
     ],
 )
 def test_columns_that_nobody_reads_need_no_spark(select: str, rows: list[object], kind: type, tmp_path: Path) -> None:
     test = {"given": [given(rows, stream="tagged")], "expect": {"rows": [{"id": 1, "a": "y"}]}}
     assert isinstance(run_one(tmp_path, append(select=select), test), kind)
+
+
+def test_arrays_and_maps_are_given_as_lists_and_mappings(tmp_path: Path) -> None:
+    rows = [
+        {"id": 1, "tags": ["b", "a"], "marks": {"x": 1, "y": None}, "items": [{"sku": "s", "n": 2}, {"n": 3}]},
+        {"id": 2, "tags": [], "marks": {}, "items": None},
+    ]
+    select = "SELECT id, array_sort(tags) AS tags, marks, items, size(tags) AS n FROM {{ stream('nested') }}"
+    expected = [
+        {"id": 1, "tags": ["a", "b"], "marks": {"x": 1, "y": None}, "n": 2, "items": [{"sku": "s", "n": 2}, {"n": 3}]},
+        {"id": 2, "tags": [], "marks": {}, "items": None, "n": 0},
+    ]
+    test = {"given": [given(rows, stream="nested")], "expect": {"rows": expected}}
+    assert run_one(tmp_path, append(select=select), test) == Passed()
+
+
+def test_a_value_that_is_no_array_is_refused(tmp_path: Path) -> None:
+    test = {"given": [given([{"id": 1, "tags": "a"}], stream="nested")], "expect": {"rows": []}}
+    models = append(select="SELECT id, tags FROM {{ stream('nested') }}")
+    assert [condition for condition, _ in problems(tmp_path, models, test)] == ["bad-fixture"]
 
 
 def test_fixtures_may_stand_in_files(tmp_path: Path) -> None:

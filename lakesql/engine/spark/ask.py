@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from lakesql.engine.spark.failure import read_cause
 from lakesql.errors import RunError
 from lakesql.model.data_tests import DataTest
-from lakesql.plan.test_results import Answer
+from lakesql.plan.data_test_results import Answer
 
 if TYPE_CHECKING:
     import pyarrow as pa

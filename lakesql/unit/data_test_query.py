@@ -32,7 +32,7 @@ from lakesql.select.sqltext import Findings, read_text
 from lakesql.stream.types import parse_type
 from lakesql.template.evaluate import Names
 from lakesql.template.template import parse_template, render_template
-from lakesql.unit.expressions import NeedsSparkError, duck_type
+from lakesql.unit.duck_types import VOID, NeedsSparkError, duck_type, is_flat
 from lakesql.unit.fixture_values import MisfitError, fit
 
 Columns = Mapping[str, str]
@@ -187,7 +187,7 @@ def readable_columns(columns: Columns) -> dict[str, str]:
             duck_type(kind)
         except NeedsSparkError:
             continue
-        if kind != "void" and not kind.startswith("struct"):
+        if kind != VOID and is_flat(kind):
             found[name] = kind
     return found
 

@@ -12,7 +12,7 @@ from lakesql import __version__
 from lakesql.cli.rows import render_rows
 from lakesql.json_values import plain
 from lakesql.observe.text import count, duration, iso_time
-from lakesql.plan.test_results import STATUSES, ReadOf, TestResult
+from lakesql.plan.data_test_results import STATUSES, ReadOf, TestResult
 
 WIDTH = 110
 """How wide the table of failing rows is at most."""
