@@ -123,7 +123,7 @@ def _refuse_what_is_lost(tree: exp.Query) -> None:
         if first is not None and first.this.args.get("joins"):  # of a SELECT that begins with FROM
             select.set("joins", [*first.this.args.pop("joins"), *(select.args.get("joins") or ())])
         for star in select.find_all(exp.Star):
-            if not all(isinstance(it, exp.Identifier) for it in star.args.get("except_") or ()):
+            if any(isinstance(it, exp.Dot) or (isinstance(it, exp.Column) and it.table) for it in _left_out(star)):
                 raise NeedsSparkError("a * without a field of a struct")
         for at, output in enumerate(select.expressions):
             if isinstance(output, exp.Column) and not output.is_star:
@@ -134,6 +134,11 @@ def _refuse_what_is_lost(tree: exp.Query) -> None:
                 select.set("expressions", select.expressions)
             if isinstance(output, exp.Alias):
                 output.args["alias"].meta[SPELLED] = output.alias
+
+
+def _left_out(star: exp.Star) -> Sequence[exp.Expr]:
+    """The columns that EXCEPT takes from a `*`."""
+    return star.args.get("except_") or ()
 
 
 def _name_tables(tree: exp.Query, tables: Mapping[tuple[str, ...], Table]) -> None:

@@ -2,8 +2,8 @@
 
 `accepted.sql` holds one SELECT after another, each ended by a semicolon at the end of a line. `accepted_examples.sql`
 holds those of Spark's own documentation of its functions, as DESCRIBE FUNCTION EXTENDED prints them. `answered.sql` and
-`answered.txt` hold SELECTs and expressions that DuckDB is held to answer as Spark does. In `wrong.sql` each stands under
-comments that say what is found in it: a condition, and the line and the column in the SELECT.
+`answered.txt` hold SELECTs and expressions that DuckDB is held to answer as Spark does. In `wrong.sql` each stands
+under comments that say what is found in it: a condition, and the line and the column in the SELECT.
 """
 
 from __future__ import annotations

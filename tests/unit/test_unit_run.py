@@ -41,7 +41,7 @@ streams:
   - name: tagged
     topic: tagged
     connection: kafka
-    columns: {id: bigint, a: string, tags: binary, marks: variant}
+    columns: {id: bigint, a: string, tags: binary, marks: binary}
   - name: nested
     topic: nested
     connection: kafka
