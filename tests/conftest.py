@@ -27,11 +27,16 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 and when those are full Java continues without compiling."""
 
 
-TIERS = ("long", "services", "crash")
+TIERS = ("checks", "long", "services", "crash")
 """The markers of the tests that a plain `pytest` leaves out. A test has one of them, or none."""
 
 MARKERS: dict[str, tuple[str, ...]] = {
-    "spark": ("spark",),
+    "advice": ("checks",),
+    "cli": ("checks",),
+    "docs": ("checks",),
+    "review": ("checks",),
+    "test_architecture.py": ("checks",),
+    "spark": ("spark", "long"),
     "feeds": ("spark", "long"),
     "flights": ("long",),
     "nexmark": ("spark", "long"),
@@ -43,10 +48,13 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "monitoring": ("spark", "services", "whole"),
     "crash": ("spark", "crash"),
 }
-"""The markers of all tests of a folder."""
+"""The markers of all tests of a folder, or of a file beside them."""
+
+PROMISING = ("checks", "long")
+"""The tiers of folders of which a plain `pytest` runs what is marked `promise`."""
 
 
-settings.register_profile("quick", max_examples=20, deadline=None)
+settings.register_profile("quick", max_examples=10, deadline=None)
 settings.register_profile("night", max_examples=2_000, deadline=None)
 settings.load_profile("quick")
 
@@ -90,10 +98,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        for marker in MARKERS.get(folder, ()):
+        markers = MARKERS.get(folder, ())
+        if shows_promise(item) or any(item.get_closest_marker(tier) for tier in PROMISING):
+            markers = tuple(marker for marker in markers if marker not in PROMISING)
+        for marker in markers:
             item.add_marker(marker)
-        if folder == "spark" and not shows_promise(item):
-            item.add_marker("long")
     left_out = find_left_out(items, config.getoption("--share"), config.getoption("--seed"))
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
@@ -126,7 +135,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def shows_promise(item: pytest.Item) -> bool:
-    """Whether a plain `pytest` runs a test of tests/spark: one that is marked `promise`, or one of the marker's ids."""
+    """Whether a plain `pytest` runs a test whatever its folder is: one that is marked `promise`, or one of its ids."""
     marker = item.get_closest_marker("promise")
     if marker is None:
         return False

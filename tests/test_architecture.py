@@ -251,6 +251,7 @@ def test_statements_of_a_batch_come_from_its_mode_alone() -> None:
     assert users
 
 
+@pytest.mark.promise
 def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
     for name in ("models", "streams", "macros"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))

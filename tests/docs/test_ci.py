@@ -20,6 +20,7 @@ RUN = (ROOT / ".ci" / "run").read_text("utf-8")
 NIGHTLY = (ROOT / ".ci" / "nightly").read_text("utf-8")
 TEST = "def test_it(): pass\n"
 LONG = "import pytest\n@pytest.mark.long\ndef test_it(): pass\n"
+PROMISE = "import pytest\n@pytest.mark.promise\ndef test_it(): pass\n"
 SKIPS = {
     "while it runs": "import pytest\ndef test_it(): pytest.skip('no broker')\n",
     "by a mark": "import pytest\n@pytest.mark.skip\ndef test_it(): pass\n",
@@ -49,18 +50,20 @@ def test_what_is_expected_to_fail_is_no_skip(tmp_path: Path) -> None:
 
 def test_a_plain_pytest_leaves_out_what_has_a_tier(tmp_path: Path) -> None:
     """And a tier, a folder or a file runs what it has."""
-    quick = {"unit", "docs", "golden"}
+    quick = {"unit", "golden", "promised"}
     tiers = {tier: {folder for folder, markers in MARKERS.items() if tier in markers} for tier in TIERS}
-    tiers["long"] |= {"marked", "spark"}  # a test of tests/spark is long if nothing else is said of it
+    tiers["long"] |= {"marked"}
+    tiers["checks"] -= {"test_architecture.py"}
     assert all(tiers.values()) and not quick & set().union(*tiers.values())
 
-    lines = ["[pytest]", "testpaths = tests", "markers = spark", *(f"  {tier}" for tier in TIERS)]
+    lines = ["[pytest]", "testpaths = tests", "markers = spark", "  promise", *(f"  {tier}" for tier in TIERS)]
     (tmp_path / "pytest.ini").write_text("\n".join(lines))
     (tmp_path / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     for folder in quick.union(*tiers.values()):
         (tmp_path / "tests" / folder).mkdir()
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(LONG if folder == "marked" else TEST)
+    (tmp_path / "tests" / "promised" / "test_promised.py").write_text(PROMISE)
     assert collect(tmp_path) == quick
     assert collect(tmp_path, "-m", "long or services") == tiers["long"] | tiers["services"]
     assert collect(tmp_path, "tests/crash", "tests/kafka/test_kafka.py") == {"crash", "kafka"}
@@ -136,9 +139,13 @@ def test_the_scripts_can_be_read_by_bash(name: str) -> None:
 def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
     """What is left of a tier's tests after the share that the seed chooses, and what is tried more often."""
     assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
-    assert calls_of_pytest(RUN) == {"-m long --share 1/18", "-m services --share 1/8", "-m crash --share 1/12"}
+    assert calls_of_pytest(RUN) == {
+        *("-m checks -n auto --dist loadfile", "-m long --share 1/36 --feed-seeds 100"),
+        *("-m services --share 1/8", "-m crash --share 1/12"),
+    }
     assert {call.split()[1] for call in calls_of_pytest(RUN)} == set(TIERS)
     assert calls_of_pytest(NIGHTLY) == {
+        "-m checks",
         "-m long",
         "-m services",
         "tests/kafka/test_flights.py tests/catalogs/test_flights.py --all-flights",

@@ -393,7 +393,6 @@ def test_a_procedure_is_due_by_its_time_though_no_snapshot_is_kept_for_so_long(p
     assert not keep(project, "b") and project.iceberg("b").metadata_location == before, "it is kept once"
 
 
-@pytest.mark.promise("maintain")
 @pytest.mark.parametrize("step", ["maintain", "maintained"])
 def test_the_next_run_finishes_what_a_killed_one_has_begun(project: Project, step: str) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
