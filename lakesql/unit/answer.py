@@ -118,7 +118,10 @@ def answer(connection: duckdb.DuckDBPyConnection, statement: str, shown: int, ke
     (failures,) = connection.execute("SELECT count(*) FROM lakesql_failing_rows").fetchall()[0]
     found = connection.execute(f"SELECT * FROM lakesql_failing_rows LIMIT {shown}")
     columns = tuple(str(each[0]) for each in found.description or ())
-    rows = found.fetchall()
+    try:
+        rows = found.fetchall()
+    except OverflowError:
+        raise NeedsSparkError("a date or a time beyond the year 9999") from None
     everything = connection.execute("SELECT * FROM lakesql_failing_rows").to_arrow_table() if keeps_all else None
     return Answer(columns, rows, failures, _with_zones(everything) if everything is not None else None)
 
