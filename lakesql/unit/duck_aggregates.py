@@ -112,17 +112,9 @@ def _filtered(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"{value.text} FILTER (WHERE {condition})", value.type)
 
 
-def _grouping(node: exp.Expr, scope: Scope) -> Typed:
-    refuse_others(node, "expressions")
-    (of,) = node.expressions
-    return Typed(f"grouping({scope.translate(of).text})", "tinyint")
-
-
 # --- windows
 
-_BY_PEERS = (exp.Rank, exp.DenseRank, exp.PercentRank)
 _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, exp.FirstValue)
-_AGGREGATES = (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg)
 
 
 def _window(node: exp.Expr, scope: Scope) -> Typed:
