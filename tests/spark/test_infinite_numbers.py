@@ -74,7 +74,7 @@ def parsed(spark: SparkSession, form: str, folder: Path, kind: str, written: lis
             binding = StreamBinding(stream, Files(str(folder)))
             select: Any = type("Select", (), {})()
             select.query = type("Query", (), {"record_fields": frozenset()})
-            select.writing = type("Writing", (), {"has_positions": False})
+            select.has_positions = False
             return parse_binding(read_raw(spark, binding, streaming=False), binding, select)
 
 

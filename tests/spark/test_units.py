@@ -104,5 +104,4 @@ class _Select:
     class query:  # noqa: N801
         record_fields: frozenset[str] = frozenset()
 
-    class writing:  # noqa: N801
-        has_positions = False
+    has_positions = False
