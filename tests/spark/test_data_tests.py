@@ -104,9 +104,7 @@ def test_duckdb_and_spark_find_the_same_rows(project: Project) -> None:
     found = {name: (it.status, it.failures, it.columns) for name, it in duck.items()}
     assert found == {name: (it.status, it.failures, it.columns) for name, it in spark.items()}
     by_spark = {name for name, it in duck.items() if it.engine == "spark"}
-    assert by_spark == {"unique_orders_ratio", "sizes", "ratios", "grouped"}, {
-        name: it.why_spark for name, it in duck.items()
-    }
+    assert by_spark == {"unique_orders_ratio", "sizes", "ratios"}, {name: it.why_spark for name, it in duck.items()}
     assert all(duck[name].why_spark for name in by_spark)
     assert duck["not_null_orders_status"].reads[0].rows == 20
 
