@@ -43,16 +43,30 @@ _TIMES = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 
 
 def drop_table(session: SparkSession, name: TableName) -> None:
-    """Drop a table, if it is there, with its files; of one whose data files are another table's, its metadata alone."""
+    """Drop a table, if it is there, with its files; of one whose data files are another table's, its metadata alone.
+
+    What else lies in its folder may be that of a table of another catalog, and stays.
+    """
     if not table_exists(session, name):
         return
     table: Any = load_table(session, name)
     if not keeps_files(dict(table.properties())):
         session.sql(f"DROP TABLE {table_name(name)} PURGE")
         return
-    location, io = str(table.location()), table.io()
+    io, files = table.io(), _metadata_files(table)
     session.sql(f"DROP TABLE {table_name(name)}")
-    io.deletePrefix(f"{location.rstrip('/')}/metadata")
+    for file in files:
+        io.deleteFile(file)
+
+
+def _metadata_files(table: Any) -> list[str]:
+    """All metadata that a table names: its versions, statistics, and the lists and manifests of its snapshots."""
+    reach = java_class(f"{_API}ReachableFileUtil")
+    files = {*map(str, reach.metadataFileLocations(table, True)), *map(str, reach.manifestListLocations(table))}
+    files |= {*map(str, reach.statisticsFilesLocations(table))}
+    for snapshot in table.snapshots():
+        files |= {str(manifest.path()) for manifest in snapshot.allManifests(table.io())}
+    return sorted(files)
 
 
 def fit(live: JavaTable, replacement: JavaTable, spec: TableSpec) -> None:
