@@ -1,4 +1,4 @@
-"""NaN and infinity in a double: words for them are values, in JSON and in CSV, and a number too large is none."""
+"""NaN and infinity in a double: words for them are values, in every format, and a number too large is a dead letter."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import Contract, ContractColumn, parse_records
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import parse_binding
@@ -63,6 +64,10 @@ def parsed(spark: SparkSession, form: str, folder: Path, kind: str, written: lis
             bare = [text.strip('"').replace("null", "") for text in written]
             lines = [f"{i},{text},t,2" for i, text in enumerate(bare)]
             return parse_records(raw_of(spark, [line.encode() for line in lines]), Contract(columns, "csv"), none)
+        case "feed":
+            events = [f'{{"op":"c","after":{row}}}'.encode() for row in rows]
+            contract = Contract(columns, envelope="debezium", key=("i",))
+            return parse_changes(raw_of(spark, [*events]), contract, none, none)
         case _:
             (folder / "a.json").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
             stream = Stream(
@@ -85,7 +90,7 @@ def inner(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "files"])
+@pytest.mark.parametrize("form", ["json", "csv", "feed", "files"])
 @pytest.mark.parametrize("kind", [*SHAPES, "float"])
 def test_a_word_is_a_value_and_a_number_too_large_is_none(
     spark: SparkSession, tmp_path: Path, form: str, kind: str

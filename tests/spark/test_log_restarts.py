@@ -51,6 +51,17 @@ def test_a_log_that_counts_anew_is_refused_until_the_model_is_built_from_the_new
     assert values(project) == {1: "a2", 3: "c"}
 
 
+def test_a_snapshot_of_a_log_that_counts_anew_is_noticed_before_its_first_change(project: Project) -> None:
+    mirror(project)
+    send(project, "s", ("c", 1, "a", 900, 100), ("c", 2, "b", 900, 200))
+    project.run().check()
+    send(project, "s", ("r", 1, "a", 900, 250), ("r", 2, "b", 900, 250))  # the same server's, asked for again
+    project.run().check()
+    send(project, "s", ("r", 1, "old", 3, 50), ("r", 3, "c", 3, 50))
+    assert project.run().conditions("m") == ["log-restarted"]
+    assert values(project) == {1: "a", 2: "b"}
+
+
 def test_what_a_connector_sends_again_is_counted_and_not_refused(project: Project) -> None:
     mirror(project)
     send(project, "s", ("c", 1, "a", 8, 100), ("u", 1, "b", 9, 100), ("c", 2, "x", 9, 200), ("d", 2, "", 9, 300))

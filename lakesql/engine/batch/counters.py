@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, reduce
-from operator import add, or_
+from functools import cache
+from operator import add
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -14,9 +14,10 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakesql.compile.checks import Check, is_dead
-from lakesql.compile.log_positions import is_read, is_unplaced
+from lakesql.compile.log_positions import is_read, is_unplaced, own_place
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
+from lakesql.engine.records.folded import any_of, fold
 from lakesql.names import (
     CHANGE,
     DELETE,
@@ -50,7 +51,8 @@ class Counts:
     delete the row of their key; `valueless` are those of a feed, which may follow a delete. Of the SELECT's rows,
     `set_aside` fail an expectation that makes dead letters; `violations` are those that fail each, in their order.
     `place` is the greatest place in a database's log of a change, as numbers with commas between, `place_us` the time
-    of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it. `tables` are
+    of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it. `read_place`
+    and `first_read_us` are the same of rows that a snapshot has read where its place in the log is known. `tables` are
     the first and the last name of the tables of a database whose changes they are, of a model that must have one.
     """
 
@@ -66,6 +68,8 @@ class Counts:
     place: str = ""
     place_us: int | None = None
     first_us: int | None = None
+    read_place: str = ""
+    first_read_us: int | None = None
     tables: tuple[str, ...] = ()
     unsent: int = 0
     moves: int = 0
@@ -181,6 +185,8 @@ class BatchCounters:
             place=next((row["place"] for row in seen if row["place"]), ""),
             place_us=next((row["place_us"] for row in seen if row["place"]), None),
             first_us=next((row["first_us"] for row in seen if row["place"]), None),
+            read_place=next((row["read_place"] for row in seen if row["read_place"]), ""),
+            first_read_us=next((row["first_read_us"] for row in seen if row["read_place"]), None),
             tables=tuple(row[name] for row in seen for name in ("first_table", "last_table") if row[name]),
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
@@ -218,7 +224,7 @@ def count_of(condition: Column) -> Column:
 
 def _sum_of(conditions: Sequence[Column]) -> Column:
     """How often the conditions hold, all together."""
-    return reduce(add, map(count_of, conditions), F.count(F.lit(None)))
+    return fold(add, map(count_of, conditions), F.count(F.lit(None)))
 
 
 # What is counted is the same in every batch, and each part of an expression is a question to Java.
@@ -268,16 +274,22 @@ def _place_counts(is_good: Column) -> tuple[Column, ...]:
     """The greatest place in the log of a change, the time of its record, and that of the first record of a change."""
     place, read_us = F.col(f"{CHANGE}.position"), F.unix_micros(f"{RAW}.timestamp")
     changed = F.when(is_good & ~F.expr(is_read(f"{CHANGE}.position")), place)
+    is_placed = F.expr(f"{is_read(f'{CHANGE}.position')} AND NOT {is_unplaced(f'{CHANGE}.position')}")
+    read = F.when(is_good & is_placed, F.expr(own_place(f"{CHANGE}.position")))
     return (
         F.array_join(F.max(changed), ",").alias("place"),
         F.max_by(read_us, changed).alias("place_us"),
         F.min(F.when(changed.isNotNull(), read_us)).alias("first_us"),
+        F.array_join(F.max(read), ",").alias("read_place"),
+        F.min(F.when(is_good & is_placed, read_us)).alias("first_read_us"),
     )
 
 
 def _no_place() -> tuple[Column, ...]:
     none = F.lit(None).cast("bigint")
-    return F.max(none.cast("string")).alias("place"), F.max(none).alias("place_us"), F.max(none).alias("first_us")
+    texts = (F.max(none.cast("string")).alias(name) for name in ("place", "read_place"))
+    times = (F.max(none).alias(name) for name in ("place_us", "first_us", "first_read_us"))
+    return *texts, *times
 
 
 def _table_names(is_change: Column) -> tuple[Column, ...]:
@@ -314,7 +326,7 @@ def _stateful_counts() -> tuple[Column, ...]:
 
 @cache
 def _row_counts(not_null: tuple[str, ...], dead: str) -> tuple[Column, ...]:
-    is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null), F.lit(False))
+    is_keyless = any_of(F.col(identifier(name)).isNull() for name in not_null)
     if not dead:
         return (
             F.count("*").alias("rows"),

@@ -32,21 +32,33 @@ def check_log(sink: Sink, table: snapshots.JavaTable, counts: Counts) -> str:
     """The newest place that was read until and with this batch, as the ledger has it; '' where places are nothing to
     the model.
 
-    Raises `RunError` (`log-restarted`) where all changes of the batch, which came after those, are far below it.
-    Records that are read again, as after a rewind, came before, and say nothing.
+    Raises `RunError` (`log-restarted`) where all changes of the batch, which came after those, are far below it; or
+    where it has none, and the snapshots that its rows are of. Records that are read again, as after a rewind, came
+    before, and say nothing.
     """
     if not sink.select.is_placed or sink.letters is not None:
         return ""
     entry = snapshots.read_entry(table, sink.progress.identity.owner)
     known = _read(entry.newest_place) if entry else None
     if counts.place_us is None or counts.first_us is None:
+        if known is not None and counts.first_read_us is not None:
+            read = NewestPlace(_place(counts.read_place), counts.first_read_us)
+            _check(sink, known, read, counts.first_read_us)
         return known.text if known else ""
-    newest = NewestPlace(tuple(map(int, counts.place.split(","))), counts.place_us)
+    newest = NewestPlace(_place(counts.place), counts.place_us)
     if known is None or newest.place >= known.place:
         return newest.text
-    if counts.first_us > known.read_us and newest.place[0] * FAR < known.place[0]:
-        raise _restarted(sink, known, newest)
+    _check(sink, known, newest, counts.first_us)
     return known.text
+
+
+def _check(sink: Sink, known: NewestPlace, newest: NewestPlace, first_us: int) -> None:
+    if first_us > known.read_us and newest.place[0] * FAR < known.place[0]:
+        raise _restarted(sink, known, newest)
+
+
+def _place(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
 
 
 def _read(text: str) -> NewestPlace | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
+from lakesql.engine.records.folded import all_of
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
 
 MISFIT = "not a record of the Avro schema"
@@ -66,7 +65,7 @@ def _fits(value: Column, wanted: T.DataType) -> Column:
     """Whether nothing of the value is lost by `_convert`."""
     match wanted:
         case T.StructType(fields=fields):
-            return value.isNull() | reduce(and_, (_fits(value[field.name], field.dataType) for field in fields))
+            return value.isNull() | all_of(_fits(value[field.name], field.dataType) for field in fields)
         case T.ArrayType(elementType=element):
             return value.isNull() | F.forall(value, lambda item: _fits(item, element))
         case T.MapType(valueType=element):

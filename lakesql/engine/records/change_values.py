@@ -26,6 +26,7 @@ from lakesql.engine.records.json_text import (
     bound,
     has_rewritten,
     holds_any,
+    holds_float,
     holds_text,
     is_rewritten,
     members,
@@ -76,14 +77,23 @@ def row_as_written(row: Column, record: Column, text: Column, contract: Contract
 
 def _may_differ(wanted: T.DataType) -> bool:
     """Whether Spark's text of a value of this type may be another than what stands in the record, and that matters."""
-    return isinstance(wanted, T.DecimalType | T.StringType) or _keeps_digits(wanted)
+    return isinstance(wanted, T.DecimalType | T.StringType) or _keeps_digits(wanted) or holds_float(wanted)
 
 
 def _is_rewritten(column: ContractColumn, row: Column, record: Column) -> Column:
     read = row[column.name]
     if isinstance(column.type, T.DecimalType):
         return F.coalesce(read.rlike("^-?[0-9]") & record.rlike(LONG_FRACTION), F.lit(False))
+    if holds_float(column.type) and not _keeps_digits(column.type):
+        return F.coalesce(read.rlike(_QUOTED_WORD), F.lit(False))
     return is_rewritten(read, record, column.name)
+
+
+_QUOTED_WORD = r'"[-+]?(?:NaN|Infinity|INF)"'
+"""What Spark makes of such a word without quotes where it makes text of a number, and of a number that is too large."""
+
+_MAYBE_INFINITE = r"[NI]|[eE][+]?[0-9]{2}|[0-9]{39}"
+"""How JSON of numbers looks in which one may be infinite, or too large for a float."""
 
 
 def _keeps_digits(wanted: T.DataType) -> bool:
@@ -196,12 +206,16 @@ def shaped(row: Column, contract: Contract) -> Column:
             return text
         fields = [T.StructField("v", as_text(column.type)), T.StructField(CORRUPT, T.StringType())]
         read = from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), T.StructType(fields))
-        if not _keeps_digits(column.type):
+        if _keeps_digits(column.type):
+            is_asked = has_rewritten(text)
+        elif holds_float(column.type):
+            is_asked = text.rlike(_MAYBE_INFINITE)
+        else:
             return bound(read, lambda found: F.when(found[CORRUPT].isNull(), found["v"]))
 
         def exact(found: Column) -> Column:
             written = as_written(found["v"], text, as_text(column.type))
-            return F.when(found[CORRUPT].isNull(), F.when(has_rewritten(text), written).otherwise(found["v"]))
+            return F.when(found[CORRUPT].isNull(), F.when(is_asked, written).otherwise(found["v"]))
 
         return bound(read, exact)
 

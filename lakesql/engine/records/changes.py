@@ -29,6 +29,7 @@ from lakesql.engine.records.event import (
     row_names,
     sent_texts,
 )
+from lakesql.engine.records.folded import all_of, any_of
 from lakesql.engine.records.json_text import bound, missing_field
 from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
@@ -293,7 +294,7 @@ def _is_key_alone(contract: Contract) -> Column:
     """Whether no column of a row but its key has a value of its own: such a delete would be older than any change."""
     others = (it.name for it in contract.columns if it.name not in contract.key and not is_nested(it.type))
     has_none = (F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True)) for name in others)
-    return reduce(and_, has_none, F.lit(True))
+    return all_of(has_none)
 
 
 ROUTER_FIELD = "__dbz__physicaltableidentifier"
@@ -375,5 +376,5 @@ def _absent(contract: Contract, found: _Found) -> Column:
     columns = F.array(*(F.lit(column.name) for column in contract.columns))
     beside = F.coalesce(F.array_except(row_names(contract), columns), F.array().cast("array<string>"))
     is_change = op.isin("c", "u", "r") & F.col(_REASON).isNull()
-    lacks_some = reduce(or_, is_absent.values(), F.lit(False))
+    lacks_some = any_of(is_absent.values())
     return F.when(is_change & lacks_some, F.struct(beside.alias("fields"), _names_where(is_absent).alias("gone")))

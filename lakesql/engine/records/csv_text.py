@@ -7,17 +7,16 @@ as one more column: it is found where the record is whole. Line breaks outside q
 from __future__ import annotations
 
 import csv
-import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
+from lakesql.engine.records.folded import all_of
 from lakesql.names import CORRUPT
 from lakesql.records.formats.csv import Csv
 
@@ -198,7 +197,7 @@ def _is_header(text: Column, names: Sequence[str], options: Csv) -> Column:
     found = _read(_without_line_end(plain), schema, options)
     same = [F.lower(F.trim(found[f.name])) == name.strip().lower() for f, name in zip(fields, names, strict=True)]
     is_likely = F.lower(plain).contains(names[0].strip().lower())  # most lines are not read for it
-    return F.coalesce(F.when(is_likely, reduce(operator.and_, same, found[CORRUPT].isNull())), F.lit(False))
+    return F.coalesce(F.when(is_likely, all_of((found[CORRUPT].isNull(), *same))), F.lit(False))
 
 
 def split_lines(text: Column, options: Csv) -> Column:

@@ -7,10 +7,9 @@ Spark's own readers have the only say about what a value is. They pass over some
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial, reduce
+from functools import cache, partial
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -30,6 +29,7 @@ from lakesql.engine.records.csv_text import (
 )
 from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, too_long, wider
 from lakesql.engine.records.encodings import decoded
+from lakesql.engine.records.folded import any_of
 from lakesql.engine.records.json_text import (
     as_written,
     bound,
@@ -175,9 +175,7 @@ def rejected_struct(reason: Column) -> Column:
 
 def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     """Rejected raw records with the column `detail`: what was wrong, the field named where that is knowable."""
-    details = F.lit(None).cast("string")
-    for fault in reversed(_faults(contract)):
-        details = F.when(fault.holds, fault.detail()).otherwise(details)
+    details = _first_of((fault.holds, fault.detail()) for fault in _faults(contract))
     if contract.format == "json":
         details = unless_of_registry(details)
     read = {**_read(contract), ROW: _row(contract)}
@@ -462,10 +460,15 @@ def missing_reason(required: Iterable[str]) -> Column:
 
 
 def _first_reason(faults: Iterable[_Fault]) -> Column:
-    reason = F.lit(None).cast("string")
-    for fault in reversed(tuple(faults)):
-        reason = F.when(fault.holds, F.lit(fault.reason)).otherwise(reason)
-    return reason
+    return _first_of((fault.holds, F.lit(fault.reason)) for fault in faults)
+
+
+def _first_of(branches: Iterable[tuple[Column, Column]]) -> Column:
+    """The value of the first branch whose condition holds, in one CASE; NULL where none does."""
+    found: Column | None = None
+    for holds, value in branches:
+        found = F.when(holds, value) if found is None else found.when(holds, value)
+    return F.lit(None).cast("string") if found is None else found
 
 
 @cache
@@ -863,4 +866,4 @@ def _exists(items: Column, test: Callable[[Column], Column | None]) -> Column | 
 
 def _any(conditions: Iterable[Column | None]) -> Column | None:
     known = [condition for condition in conditions if condition is not None]
-    return reduce(operator.or_, known) if known else None
+    return any_of(known) if known else None

@@ -7,8 +7,6 @@ taken: each other event is read as texts (`event.py`), which are turned into val
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,6 +15,7 @@ from pyspark.sql import types as T
 from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
 from lakesql.engine.records.debezium import HEAD_TEXTS, typed_head
 from lakesql.engine.records.event import change_field
+from lakesql.engine.records.folded import all_of
 from lakesql.engine.records.json_text import is_rewritten
 from lakesql.engine.records.parse import Contract, ContractColumn, from_json
 from lakesql.engine.records.source_tables import is_of
@@ -105,4 +104,4 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
                 asked.append(text.isNull() | value.isNotNull())
     if any(isinstance(column.type, T.DecimalType) for column in contract.columns):
         asked.append(~record.rlike(LONG_FRACTION))
-    return F.coalesce(reduce(and_, asked), F.lit(False))
+    return F.coalesce(all_of(asked), F.lit(False))
