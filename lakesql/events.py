@@ -5,7 +5,7 @@ Counts are of rows or records, durations and times in milliseconds; `at_ms` is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -102,7 +102,34 @@ class ColumnsAbsent:
     def text(self) -> str:
         """What is absent, in words that are the same for each batch."""
         have = f"; they have {', '.join(self.undeclared)}, which it does not" if self.undeclared else ""
-        return f"changes lack {', '.join(self.absent)}, which the stream declares, and NULL stands there{have}"
+        spelled = {name.lower(): name for name in self.undeclared}
+        same = tuple((name, spelled[name.lower()]) for name in self.absent if name.lower() in spelled)
+        way_on = f". {_read_by_from(same)}" if same else ""
+        return f"changes lack {', '.join(self.absent)}, which the stream declares, and NULL stands there{have}{way_on}"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledOtherwise:
+    """Columns that are NULL in the first records of a run, which spell them in other capitals: pairs of the column and
+    of the field's name."""
+
+    model: str
+    stream: str
+    columns: tuple[tuple[str, str], ...]
+    at_ms: int
+
+    @property
+    def text(self) -> str:
+        """What is NULL, and how it is read."""
+        columns = ", ".join(column for column, _ in self.columns)
+        fields = ", ".join(field for _, field in self.columns)
+        way_on = _read_by_from(self.columns)
+        return f"records have {fields}, and the stream declares {columns}: NULL stands there. {way_on}"
+
+
+def _read_by_from(columns: Iterable[tuple[str, str]]) -> str:
+    """What to write where a column is spelled otherwise in the records."""
+    return f"Write {', '.join(f'`{column}: {{…, from: {field}}}`' for column, field in columns)} in its `columns`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +402,7 @@ Event = (
     | FilesLeftOut
     | RowsWaiting
     | ColumnsAbsent
+    | SpelledOtherwise
     | StepApplied
     | QueryStarted
     | QueryPaused

@@ -28,6 +28,7 @@ from lakesql.events import (
     RowsWaiting,
     RunFinished,
     RunStarted,
+    SpelledOtherwise,
     StepApplied,
     StreamEmpty,
 )
@@ -107,7 +108,7 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case Noted() | StreamEmpty() | FilesLeftOut() | RowsWaiting() | ColumnsAbsent():
+            case Noted() | StreamEmpty() | FilesLeftOut() | RowsWaiting() | ColumnsAbsent() | SpelledOtherwise():
                 return True
             case StepApplied() | BatchSkipped() | QueryPaused() | Retrying():
                 return True

@@ -31,6 +31,7 @@ from lakesql.events import (
     RunFinished,
     RunStarted,
     SessionStarted,
+    SpelledOtherwise,
     Status,
     StepApplied,
     StreamEmpty,
@@ -185,7 +186,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
         case FilesLeftOut():
             warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.why}")))
             return replace(model, warnings=warnings)
-        case ColumnsAbsent():
+        case ColumnsAbsent() | SpelledOtherwise():
             warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.text}")))
             return replace(model, warnings=warnings)
         case QueryStarted():

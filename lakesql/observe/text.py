@@ -30,6 +30,7 @@ from lakesql.events import (
     RunFinished,
     RunStarted,
     SessionStarted,
+    SpelledOtherwise,
     StepApplied,
     StreamEmpty,
     TableMaintained,
@@ -89,6 +90,8 @@ def _describe(event: Event) -> Line:
         case ColumnsAbsent():
             absent = f"{count(event.changes, 'change')} of stream {event.stream}: {event.text}"
             return Line(event.model, f"batch {event.batch}: {absent}", "warning")
+        case SpelledOtherwise():
+            return Line(event.model, f"stream {event.stream}: {event.text}", "warning")
         case StepApplied():
             return Line(event.model, event.text)
         case QueryStarted():

@@ -137,6 +137,26 @@ QUERIES: Mapping[str, Answered | Refused] = {
         """,
         ("join-range",),
     ),
+    "q7 by equal ends": Answered(
+        APPEND,
+        """
+        SELECT b.auction, b.price, b.bidder, b.dateTime
+        FROM (SELECT *, window(dateTime, '10 seconds') AS w FROM {bid}) AS b
+        JOIN (
+          SELECT max(price) AS most, window(dateTime, '10 seconds') AS w
+          FROM {bid} GROUP BY window(dateTime, '10 seconds')
+        ) AS m ON b.price = m.most AND b.w.end = m.w.end
+        """,
+        """
+        SELECT b.auction, b.price, b.bidder, b.dateTime
+        FROM bid AS b
+        JOIN (
+          SELECT max(price) AS most, time_bucket(INTERVAL '10 seconds', dateTime) AS w
+          FROM bid GROUP BY time_bucket(INTERVAL '10 seconds', dateTime)
+        ) AS m ON b.price = m.most AND time_bucket(INTERVAL '10 seconds', b.dateTime) = m.w
+        """,
+        "auction",
+    ),
     "q8": Answered(
         APPEND,
         """

@@ -53,8 +53,15 @@ def records_of(
     session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], execution: Any
 ) -> list[DataFrame]:
     """The records of each stream that the batch has read, parsed, with their raw fields and their position."""
-    raws = ((_raw_records(session, execution, binding), binding) for binding in bindings)
-    return [with_position(parse_binding(raw, binding, select, keep_raw=True), binding) for raw, binding in raws]
+    raws = raw_records_read(session, bindings, execution)
+    return [with_position(parse_binding(raw, binding, select, keep_raw=True), binding) for binding, raw in raws]
+
+
+def raw_records_read(
+    session: SparkSession, bindings: tuple[StreamBinding, ...], execution: Any
+) -> list[tuple[StreamBinding, DataFrame]]:
+    """The raw records of each stream that the batch has read."""
+    return [(binding, _raw_records(session, execution, binding)) for binding in bindings]
 
 
 def _raw_records(session: SparkSession, execution: Any, binding: StreamBinding) -> DataFrame:

@@ -12,6 +12,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.new_columns import Follow
+from lakesql.engine.batch.other_capitals import Capitals
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.maintenance.keeper import Keeper
@@ -42,6 +43,7 @@ class Sink:
     progress: Progress | ReplayProgress
     table: TableSync
     emit: Emit
+    capitals: Capitals = field(default_factory=Capitals)
     tombstones: Tombstones = field(default_factory=Tombstones)
     moves: Moves = field(default_factory=Moves)
     keeper: Keeper | None = None

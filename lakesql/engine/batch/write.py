@@ -17,7 +17,7 @@ from lakesql.engine.batch.counters import Counts, ReplacedText
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
-from lakesql.engine.batch.late import late_letters, records_of
+from lakesql.engine.batch.late import late_letters, raw_records_read, records_of
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.log_restarts import check_log
 from lakesql.engine.batch.mixed_tables import check_source_table
@@ -29,6 +29,7 @@ from lakesql.engine.batch.unreadable_files import unreadable_letters
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
+from lakesql.engine.sources.parsed import raw_records
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected
 from lakesql.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
@@ -72,6 +73,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     else:
         arrived = with_nanoseconds(session, arrived, sink.bindings, sink.emit)
         sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
+        sink.capitals.tell(model.name, raw_records(arrived, sink.bindings), sink.emit)
         arrived, is_small = gather(arrived, sink.progress.planned, any(each.file_order for each in sink.bindings))
     rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
@@ -96,6 +98,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
                 discard(staged)
             raise
         arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
+        if arrivals.execution is not None:
+            sink.capitals.tell(model.name, raw_records_read(session, sink.bindings, arrivals.execution), sink.emit)
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
         letters = find_letters(sink, rows, counts) if counts.rejected else []

@@ -77,6 +77,11 @@ def unpack(batch: DataFrame, index: int, count: int) -> DataFrame:
     return batch if count == 1 else batch.where(F.col(name).isNotNull()).select(f"{name}.*")
 
 
+def raw_records(batch: DataFrame, bindings: Sequence[StreamBinding]) -> list[tuple[StreamBinding, DataFrame]]:
+    """The raw records of each stream of a batch."""
+    return [(binding, unpack(batch, index, len(bindings))) for index, binding in enumerate(bindings)]
+
+
 class Parsing:
     """How the batches of one query are parsed: their raw records, as `read_records` has them."""
 

@@ -1,0 +1,92 @@
+"""Whether records of JSON spell a column in other capitals, where the column is NULL for it: looked at once a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakesql.clock import now_ms
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.read_files import file_path
+from lakesql.events import Emit, SpelledOtherwise
+from lakesql.names import CORRUPT, ROW
+from lakesql.source.pattern import escape_glob
+from lakesql.stream.stream import Column
+
+SAMPLE = 50
+"""So many of the first records of a run are looked at."""
+
+LONGEST = 1 << 20
+"""Longer records are not looked at."""
+
+
+class Capitals:
+    """What a query has looked at: the first batch with records, of each of its streams."""
+
+    def __init__(self) -> None:
+        self._looked_at: set[str] = set()
+
+    def tell(self, model: str, raws: Iterable[tuple[StreamBinding, DataFrame]], emit: Emit) -> None:
+        """Tell of the columns that records of a batch spell in other capitals. `raws` are those of each stream."""
+        for binding, raw in raws:
+            stream = binding.stream
+            columns = [column for column in stream.columns if not column.required]
+            if stream.name in self._looked_at or not columns or not _is_plain(binding):
+                continue
+            texts = _first_lines(raw, columns) if binding.has_json else _first_texts(raw)
+            if texts:
+                self._looked_at.add(stream.name)
+            if spelled := find_spelled(columns, texts):
+                emit(SpelledOtherwise(model, stream.name, spelled, now_ms()))
+
+
+def find_spelled(columns: Sequence[Column], texts: Iterable[str | None]) -> tuple[tuple[str, str], ...]:
+    """The columns that none of these records has, each with how they spell it in other capitals."""
+    names = {name for text in texts for name in _names_in(text)}
+    in_capitals: dict[str, str] = {}
+    for name in sorted(names):
+        in_capitals.setdefault(name.lower(), name)
+    read = {column.field for column in columns}
+    absent = (column for column in columns if column.field not in names)
+    found = ((column.name, in_capitals.get(column.field.lower())) for column in absent)
+    return tuple((column, name) for column, name in found if name is not None and name not in read)
+
+
+def _is_plain(binding: StreamBinding) -> bool:
+    """Whether its records are JSON, and no events of a change feed, of which each says what it lacks."""
+    is_json = binding.stream.record_format.is_document and not binding.has_changes and not binding.schema
+    return is_json and (binding.has_json or not binding.has_rows)
+
+
+def _names_in(text: str | None) -> Iterable[str]:
+    try:
+        record = json.loads(text or "")
+    except ValueError:
+        return ()
+    return record if isinstance(record, dict) else ()
+
+
+def _first_texts(raw: DataFrame) -> list[str | None]:
+    text = F.col("value").cast("string")
+    return _taken(raw.select(F.when(F.length("value") < LONGEST, text)))
+
+
+def _first_lines(raw: DataFrame, columns: Sequence[Column]) -> list[str | None]:
+    """Lines of the first file of a batch, where a column is NULL in all of its first rows: they are asked for again."""
+    row = F.col(ROW)
+    is_there = F.array(*(row[column.field].isNotNull() for column in columns))
+    path = file_path(F.col("topic")).alias("path")
+    first = raw.where(row[CORRUPT].isNull()).select(path, is_there.alias("there")).limit(SAMPLE).collect()
+    if not first:
+        return []
+    if all(map(any, zip(*(each["there"] for each in first), strict=True))):
+        return ["{}"]
+    lines = raw.sparkSession.read.text(escape_glob(first[0]["path"]))
+    return _taken(lines.select(F.when(F.length("value") < LONGEST, F.col("value"))))
+
+
+def _taken(texts: DataFrame) -> list[str | None]:
+    return [row[0] for row in texts.limit(SAMPLE).collect()]
