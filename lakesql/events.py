@@ -301,7 +301,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class HealthReason:
     """Why a table is not well: a figure of it, what that is, and the limit that it exceeds. `text` says so in words.
 
     Times are in milliseconds, sizes in bytes: the findings of `lakesql status --output json`.
@@ -325,7 +325,7 @@ class HealthJudged:
     model: str
     health: Word
     was: Word
-    findings: tuple[Reason, ...]
+    findings: tuple[HealthReason, ...]
     at_ms: int
 
 

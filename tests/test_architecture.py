@@ -181,6 +181,16 @@ def test_no_module_is_taken_for_one_of_tests() -> None:
     assert [str(path.relative_to(PACKAGE)) for path in MODULES if path.name.startswith("test_")] == []
 
 
+def test_no_name_of_a_class_stands_twice() -> None:
+    """A private one may not have the name of another one either: a reader who looks for it finds one."""
+    named: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                named.setdefault(node.name.lstrip("_"), []).append(path.relative_to(PACKAGE).as_posix())
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
 def test_no_name_of_a_module_stands_twice() -> None:
     """But for commands: `run/x.py` does what `cli/x.py` is the command of; and kinds: `engine/sources/x.py` reads with
     Spark what `source/x.py` says all else of."""

@@ -100,8 +100,8 @@ def _read_entries(
     """
     from pyiceberg.avro.file import AvroFile
 
-    class Manifest(AvroFile[Any]):
-        def __enter__(self) -> Manifest:
+    class ManifestAvro(AvroFile[Any]):
+        def __enter__(self) -> ManifestAvro:
             from pyiceberg.avro.decoder import new_decoder
 
             with self.input_file.open() as file:
@@ -114,7 +114,7 @@ def _read_entries(
             return self
 
     inherited = manifest.sequence_number or 0
-    with Manifest(io.new_input(manifest.manifest_path)) as entries:
+    with ManifestAvro(io.new_input(manifest.manifest_path)) as entries:
         for entry in entries:
             said = (_get(entry, place) for place in (3, 4))
             of_rows, of_file = (inherited if number is None else number for number in said)

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckResult:
     """What one check found: a line, or the error that says what is wrong.
 
     `warnings` are of streams that have nothing to read.
@@ -43,14 +43,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StreamFindings:
     """What a check of streams found."""
 
     text: str
     warnings: tuple[str, ...] = ()
 
 
-def check_everything(options: Options) -> Iterator[Result]:
+def check_everything(options: Options) -> Iterator[CheckResult]:
     """The results of all checks, each as soon as it is there. What needs the project or its target waits for those."""
     directory = find_directory(options)
     files = _attempt(partial(read_project, directory, find_outputs(options)))
@@ -88,17 +88,17 @@ def _attempt(check: Callable[[], T]) -> T | LakesqlError:
         return explain(error)
 
 
-def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -> Result:
+def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -> CheckResult:
     match found:
         case LakesqlError():
-            return Result(name, error=found)
-        case Found(text, warnings):
-            return Result(name, text, warnings=warnings)
+            return CheckResult(name, error=found)
+        case StreamFindings(text, warnings):
+            return CheckResult(name, text, warnings=warnings)
         case _:
-            return Result(name, say(found))
+            return CheckResult(name, say(found))
 
 
-def _check_streams(manifest: Manifest) -> Found:
+def _check_streams(manifest: Manifest) -> StreamFindings:
     """What there is of the streams that models read, each of which the target must have a connection for."""
     from lakesql.run.bind import bind_stream
     from lakesql.run.files import count_files
@@ -116,7 +116,7 @@ def _check_streams(manifest: Manifest) -> Found:
     counted = "; ".join(count_files(manifest, names))
     shown = f" ({counted})" if counted else ""
     text = f"{len(names & manifest.streams.keys())} are read{shown}, and the target has their connections"
-    return Found(text, tuple(warnings))
+    return StreamFindings(text, tuple(warnings))
 
 
 def _look_for_files(binding: StreamBinding) -> Iterator[str]:
@@ -164,17 +164,17 @@ def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
     return f"{len(present)} in {folder}" + (f", {missing} more will be fetched by the first run" if missing else "")
 
 
-def check_connection(connection: Source, streams: Sequence[Stream] = ()) -> Found:
+def check_connection(connection: Source, streams: Sequence[Stream] = ()) -> StreamFindings:
     """A line on what the connection points to, and whether it has what `streams` read through it.
 
     Raises `connection-unreachable`, and for a broker what `open_broker` and `find_topics` raise.
     """
     if (cluster := connection.cluster) is not None:
         return _check_broker(cluster, streams)
-    return Found(connection.check())
+    return StreamFindings(connection.check())
 
 
-def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> Found:
+def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> StreamFindings:
     from lakesql.engine.sources.broker import open_broker, open_java
     from lakesql.engine.spark.jars import JARS, user_cache
     from lakesql.engine.spark.java import find_java
@@ -184,7 +184,7 @@ def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> Found:
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]
     if not all(jar.exists() for jar in jars):
-        return Found(f"{server} accepts connections; more is checked once the first run has fetched the jars")
+        return StreamFindings(f"{server} accepts connections; more is checked once the first run has fetched the jars")
     problems: list[Problem] = []
     warnings: list[str] = []
     topics: dict[str, int] = {}
@@ -201,4 +201,4 @@ def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> Found:
     if problems:
         raise RunError(problems)
     text = f"{server} answers, {len(topics)} topics with {sum(topics.values())} partitions are read"
-    return Found(text, tuple(warnings))
+    return StreamFindings(text, tuple(warnings))

@@ -9,7 +9,7 @@ import click
 from lakesql.cli.options import Command, Given, Options
 
 if TYPE_CHECKING:
-    from lakesql.cli.checks import Result
+    from lakesql.cli.checks import CheckResult
 
 
 PARSED = ("project", "target", "models")
@@ -33,7 +33,7 @@ def command(given: Given) -> int:
     return 0 if all_well else 1
 
 
-def _show(result: Result, options: Options) -> None:
+def _show(result: CheckResult, options: Options) -> None:
     import json
     import os
     from dataclasses import asdict

@@ -96,12 +96,12 @@ def command(
     from lakesql.cli import project, selection
     from lakesql.cli.status import report_unknown
     from lakesql.clock import now_ms
-    from lakesql.plan.forecast import Given as Said
+    from lakesql.plan.forecast import ForecastInput
     from lakesql.run.forecast import read_forecasts
 
     manifest = project.load_project(given.options)
     names = selection.select_models(manifest, select, exclude, given.options)
-    said = Said(rows_per_second, row_bytes)
+    said = ForecastInput(rows_per_second, row_bytes)
     forecasts, unknown = read_forecasts(manifest, names, said, after.length_ms, now_ms(), offline=offline)
     if output == "json":
         from lakesql.observe.forecast_json import render_forecast_lines

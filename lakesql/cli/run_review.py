@@ -23,7 +23,7 @@ from lakesql.model.table_name import TableName
 from lakesql.project.files import read_project
 from lakesql.review.as_text import reason_line, render_text
 from lakesql.review.continuation import is_refusal
-from lakesql.review.tables_now import Found, Unread, add_live
+from lakesql.review.tables_now import LiveModel, Unread, add_live
 from lakesql.review.verdicts import Verdict
 from lakesql.run.former import Former, open_state
 
@@ -121,10 +121,10 @@ def _compare(options: Options, former: Former, names: Sequence[str], stack: Exit
             return None
 
 
-def _look(catalog: OpenCatalog, table: TableName, model: str) -> Found | None:
+def _look(catalog: OpenCatalog, table: TableName, model: str) -> LiveModel | None:
     """The table, if there is one that can be read. Its checkpoint is compared as the query starts."""
     try:
         found = load_metadata(catalog, table)
     except LakesqlError:
         return None
-    return Found(found, Unread(""), "") if found is not None else None
+    return LiveModel(found, Unread(""), "") if found is not None else None

@@ -39,8 +39,7 @@ from lakesql.project.profiles import adds_functions
 from lakesql.project.sort_order import ZORDER
 from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
-from lakesql.select.relation import Column as QueryColumn
-from lakesql.select.relation import StreamShape
+from lakesql.select.relation import QueryColumn, StreamShape
 from lakesql.stream.stream import Stream, check_event_time, model_stream
 from lakesql.stream.types import parse_type, type_at
 from lakesql.template.evaluate import Names

@@ -34,13 +34,13 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Day:
+class EpochDay:
     """A date, in days since the epoch, whatever its year."""
 
     epoch_days: int
 
 
-Literal = str | int | bool | Decimal | Instant | Day
+Literal = str | int | bool | Decimal | Instant | EpochDay
 
 
 def identifier(name: str) -> str:
@@ -89,7 +89,7 @@ def literal(value: Literal) -> str:
             return text(value)
         case Instant(epoch_us):
             return f"timestamp_micros({epoch_us})"
-        case Day(epoch_days):
+        case EpochDay(epoch_days):
             return f"date_from_unix_date({epoch_days})"
         case _:
             raise InternalError.of("internal", f"A {type(value).__name__} has no literal.")

@@ -65,7 +65,7 @@ def check_folders_apart(
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _FolderTable:
     """A table, and a folder of it as people write it."""
 
     name: str
@@ -87,34 +87,34 @@ class _Use:
     is_moved: bool = False
 
 
-def _table_folders(catalog: Catalog, models: Iterable[Model], uses: Iterable[_Use]) -> dict[Parts, _Table]:
+def _table_folders(catalog: Catalog, models: Iterable[Model], uses: Iterable[_Use]) -> dict[Parts, _FolderTable]:
     """The folders of tables that the models write, those beside them and their rebuilds too.
 
     A namespace's folder that none of the `uses` lies in, or is moved with, has no table of which something can be
     wrong: its tables are left out but for those that are links to another folder.
     """
-    found: dict[Parts, _Table] = {}
-    namespaces: dict[str, _Namespace] = {}
+    found: dict[Parts, _FolderTable] = {}
+    namespaces: dict[str, _NamespaceFolder] = {}
     for model in models:
         own = model.table
         for key in LOCATIONS:
             if folder := model.config.properties.get(key, ""):
-                found[_parts(folder)] = _Table(str(own), folder)
+                found[_parts(folder)] = _FolderTable(str(own), folder)
         if own.namespace not in namespaces:
             namespaces[own.namespace] = _namespace(_namespace_folder(catalog, own.namespace), uses)
         namespace = namespaces[own.namespace]
         folder = namespace.folder
         if own.name in namespace.links:
-            found[_parts(f"{folder}/{own.name}")] = _Table(str(own), f"{folder}/{own.name}")
+            found[_parts(f"{folder}/{own.name}")] = _FolderTable(str(own), f"{folder}/{own.name}")
         if not namespace.is_used:
             continue
         for table in own.family:
-            found[*namespace.parts, table.name] = _Table(str(table), f"{folder}/{table.name}")
+            found[*namespace.parts, table.name] = _FolderTable(str(table), f"{folder}/{table.name}")
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Namespace:
+class _NamespaceFolder:
     """The folder that a catalog makes the tables of a namespace in, '' where it is not known.
 
     `is_used`: something else lies in it, or it is moved with something else. `links` are the links in it.
@@ -126,12 +126,12 @@ class _Namespace:
     links: frozenset[str]
 
 
-def _namespace(folder: str, uses: Iterable[_Use]) -> _Namespace:
+def _namespace(folder: str, uses: Iterable[_Use]) -> _NamespaceFolder:
     if not folder:
-        return _Namespace(folder, (), is_used=False, links=frozenset())
+        return _NamespaceFolder(folder, (), is_used=False, links=frozenset())
     parts = _parts(folder)
     is_used = any(_is_within(use.parts, parts) or (use.is_moved and _is_within(parts, use.parts)) for use in uses)
-    return _Namespace(folder, parts, is_used, _links(local_folder(folder)))
+    return _NamespaceFolder(folder, parts, is_used, _links(local_folder(folder)))
 
 
 def _is_within(inner: Parts, outer: Parts) -> bool:
@@ -155,9 +155,9 @@ def _namespace_folder(catalog: Catalog, namespace: str) -> str:
     return f"{warehouse}/{below}"
 
 
-def _folders_above(tables: Mapping[Parts, _Table]) -> dict[Parts, _Table]:
+def _folders_above(tables: Mapping[Parts, _FolderTable]) -> dict[Parts, _FolderTable]:
     """By each folder that has a table's folder in it, such a table."""
-    found: dict[Parts, _Table] = {}
+    found: dict[Parts, _FolderTable] = {}
     for parts, table in tables.items():
         for folder in _up(parts):
             found.setdefault(folder, table)

@@ -13,11 +13,11 @@ from lakesql.errors import Place, Problem, ProjectError, UsageError, did_you_mea
 from lakesql.graph.selector import (
     SELECTOR,
     Criterion,
-    Difference,
     Expression,
     FindSelector,
     Intersection,
-    Named,
+    NamedSelector,
+    SetDifference,
     Union,
     is_glob,
     make_criterion,
@@ -55,10 +55,10 @@ def parse_selectors(file: SourceFile) -> Selectors:
     Raises `ProjectError` with everything that is wrong: `unknown-option`, `missing-option`, `wrong-type`,
     `wrong-value`, `bad-name`, `duplicate-name`, `bad-selector`, `unknown-selector`, `selector-cycle`.
     """
-    root = decode(parse_yaml(file.path, file.text), _File, what="selectors.yml")
+    root = decode(parse_yaml(file.path, file.text), _DefinitionFile, what="selectors.yml")
     problems: list[Problem] = []
-    named: dict[str, _Entry] = {}
-    default: _Entry | None = None
+    named: dict[str, _Definition] = {}
+    default: _Definition | None = None
     for node in root.selectors:
         entry = collect(problems, partial(_read_entry, node))
         if entry is None:
@@ -71,7 +71,7 @@ def parse_selectors(file: SourceFile) -> Selectors:
             problems.append(Problem("wrong-value", what, "", "Let one of them be it.", node.key_place("default")))
         named.setdefault(entry.name, entry)
         default = default or (entry if entry.default else None)
-    reader = _Reader(named, are_all_known=not problems)
+    reader = _DefinitionReader(named, are_all_known=not problems)
     found = {name: collect(problems, partial(reader.find, name, entry.place)) for name, entry in named.items()}
     if problems:
         raise ProjectError(dict.fromkeys(problems))
@@ -84,7 +84,7 @@ def _matching(glob: str, names: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _DefinitionFile:
     selectors: tuple[Node, ...] = option("The selectors.", read=lambda node: node.items())
 
 
@@ -99,7 +99,7 @@ def _read_name(node: Node) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _Definition:
     place: Place
     name: str = option("Name, as `--selector` says it.", read=_read_name)
     definition: Node = option("What it selects.", read=lambda node: node)
@@ -107,8 +107,8 @@ class _Entry:
     default: bool = option("Whether a command that is told nothing takes it.", default=False)
 
 
-def _read_entry(node: Node) -> _Entry:
-    return decode(node, _Entry, what="a selector", given={"place": node.key_place("name")})
+def _read_entry(node: Node) -> _Definition:
+    return decode(node, _Definition, what="a selector", given={"place": node.key_place("name")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,10 @@ def _text(node: Node) -> str:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _DefinitionReader:
     """Reads the definitions, each once, whatever refers to it. `open` are those that are being read."""
 
-    entries: Mapping[str, _Entry]
+    entries: Mapping[str, _Definition]
     are_all_known: bool
     done: dict[str, Expression] = field(default_factory=dict)
     failed: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -210,7 +210,7 @@ class _Reader:
         all_of_it: Expression = Union(parts) if key == "union" else Intersection("", parts)
         if not excluded:
             return all_of_it
-        return Difference(all_of_it, Union(read_each(excluded[0].entries()["exclude"].items(), self.read)))
+        return SetDifference(all_of_it, Union(read_each(excluded[0].entries()["exclude"].items(), self.read)))
 
     def _read_method(self, node: Node) -> Expression:
         said = decode(node, _Method, what="a definition")
@@ -231,8 +231,8 @@ class _Reader:
             said.parents_depth if said.parents else 0,
             said.children_depth if said.children else 0,
         )
-        related = Named(operators, found) if operators != Criterion(SELECTOR, "", said.value) else found
-        return Difference(related, Union(read_each(said.exclude, self.read))) if said.exclude else related
+        related = NamedSelector(operators, found) if operators != Criterion(SELECTOR, "", said.value) else found
+        return SetDifference(related, Union(read_each(said.exclude, self.read))) if said.exclude else related
 
     def _find_all(self, prefix: str, value: str, place: Place) -> Expression:
         try:

@@ -41,7 +41,7 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedSelector:
     """What `selector:` names, and the relatives of all that this means."""
 
     criterion: Criterion
@@ -64,14 +64,14 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SetDifference:
     """What an expression means, without what another one does."""
 
     of: Expression
     without: Expression
 
 
-Expression = Criterion | Named | Intersection | Union | Difference
+Expression = Criterion | NamedSelector | Intersection | Union | SetDifference
 
 FindSelector = Callable[[str], Expression]
 """What a name of selectors.yml stands for, or a glob of names: what any of them does.
@@ -163,7 +163,7 @@ def select_nodes(selection: Selection, graph: Graph) -> Selected:
 
 def _parse_part(text: str, word: str, find_selector: FindSelector) -> Expression:
     criterion = _parse_criterion(text, word)
-    return Named(criterion, find_selector(criterion.value)) if criterion.method == SELECTOR else criterion
+    return NamedSelector(criterion, find_selector(criterion.value)) if criterion.method == SELECTOR else criterion
 
 
 _WORD = re.compile(r"(?P<closed>@)?(?:(?P<up>[0-9]{0,9})\+)?(?P<body>.*?)(?:\+(?P<down>[0-9]{0,9}))?", re.DOTALL)
@@ -237,13 +237,13 @@ def _find(expression: Expression, graph: Graph) -> frozenset[str]:
             matches = METHODS[expression.method]
             named = frozenset(id_ for id_, node in graph.nodes.items() if matches(node, expression))
             return _with_relatives(named, expression, graph)
-        case Named():
+        case NamedSelector():
             return _with_relatives(_find(expression.expression, graph), expression.criterion, graph)
         case Intersection():
             return frozenset(graph.nodes).intersection(*(_find(part, graph) for part in expression.parts))
         case Union():
             return frozenset().union(*(_find(part, graph) for part in expression.parts))
-        case Difference():
+        case SetDifference():
             return _find(expression.of, graph) - _find(expression.without, graph)
         case _:
             assert_never(expression)
@@ -385,11 +385,11 @@ def _uses(expression: Expression, method: str) -> bool:
     match expression:
         case Criterion():
             return expression.method == method
-        case Named():
+        case NamedSelector():
             return expression.criterion.method == method or _uses(expression.expression, method)
         case Intersection() | Union():
             return any(_uses(part, method) for part in expression.parts)
-        case Difference():
+        case SetDifference():
             return _uses(expression.of, method) or _uses(expression.without, method)
         case _:
             assert_never(expression)

@@ -104,7 +104,7 @@ def _statements(rendered: Rendered) -> list[list[_Token]]:
     return list(filter(None, found))
 
 
-class _Reader:
+class _CallTokens:
     """The tokens of one statement, one after the other."""
 
     def __init__(self, tokens: list[_Token]) -> None:
@@ -212,7 +212,7 @@ def _unescape(text: str) -> str:
 def _read_call(
     tokens: list[_Token], table: TableName, base: Mapping[str, Procedure], trigger: Duration | None
 ) -> CallStatement:
-    reader, place = _Reader(tokens), tokens[0].place
+    reader, place = _CallTokens(tokens), tokens[0].place
     if not reader.takes("call"):
         raise ProjectError([_bad(f"'{tokens[0].text}' begins a statement that is no CALL.", place)])
     path = reader.path()
@@ -259,7 +259,7 @@ def _check_procedure(path: tuple[str, ...], table: TableName, place: Place) -> s
     return name
 
 
-def _read_table(reader: _Reader) -> tuple[str, ...]:
+def _read_table(reader: _CallTokens) -> tuple[str, ...]:
     """The names in a table's name, in quotes or not."""
     if reader.next.kind != "string":
         return reader.path()

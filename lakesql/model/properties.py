@@ -145,7 +145,7 @@ class ModelProperties:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _PropertiesFile:
     models: Node | None = option("Models.", default=None, read=lambda node: node)
     streams: Node | None = option("Streams.", default=None, read=lambda node: node)
     unit_tests: Node | None = option("Unit tests of models.", default=None, read=lambda node: node)
@@ -153,7 +153,7 @@ class _File:
 
 def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[Node, ...]]:
     """The entries under `models:`, `streams:` and `unit_tests:` of a properties file."""
-    file = decode(root, _File, what="a properties file", words="file")
+    file = decode(root, _PropertiesFile, what="a properties file", words="file")
     return _items(file.models), _items(file.streams), _items(file.unit_tests)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lakesql.counts import number
 from lakesql.model.config import Every, trigger_text
-from lakesql.observe.layout import Column, Row, fit_table
+from lakesql.observe.layout import LayoutColumn, Row, fit_table
 from lakesql.observe.status_table import below, draw, terminal_width
 from lakesql.observe.text import STYLES, duration, percent, printable, size
 from lakesql.plan.forecast import Forecast, Input, Outlook, Source
@@ -38,8 +38,8 @@ def _every(own: Outlook) -> str:
 
 def _table(found: Forecast, own: Outlook, width: int) -> list[Text]:
     """The table after the time, without maintenance and with it."""
-    columns = [Column(f"after {_span(found)}", words=True), Column("now"), Column("unmaintained")]
-    columns += [Column("maintained"), Column("at most")] if own.kept else []
+    columns = [LayoutColumn(f"after {_span(found)}", words=True), LayoutColumn("now"), LayoutColumn("unmaintained")]
+    columns += [LayoutColumn("maintained"), LayoutColumn("at most")] if own.kept else []
     grown = [own.unkept, *([own.kept] if own.kept else [])]
     rows = [("commits", "", *(number(growth.commits) for growth in grown), "")]
     for title, read in COUNTS:
@@ -67,15 +67,15 @@ def _span(found: Forecast) -> str:
 def _triggers(found: Forecast, width: int) -> list[Text]:
     """A row for each trigger: how far each figure rises; where there is maintenance, without it and with it."""
     columns = (
-        Column("trigger", words=True),
-        Column("", words=True),
-        Column("freshness"),
-        Column("commits", rank=6),
-        Column("data files"),
-        Column("delete files", rank=4),
-        Column("snapshots", rank=3),
-        Column("metadata", rank=5),
-        Column("written", rank=2),
+        LayoutColumn("trigger", words=True),
+        LayoutColumn("", words=True),
+        LayoutColumn("freshness"),
+        LayoutColumn("commits", rank=6),
+        LayoutColumn("data files"),
+        LayoutColumn("delete files", rank=4),
+        LayoutColumn("snapshots", rank=3),
+        LayoutColumn("metadata", rank=5),
+        LayoutColumn("written", rank=2),
     )
     return fit_table(columns, [_outlook(each) for each in found.triggers], 0, width)
 

@@ -26,7 +26,7 @@ UNBOUNDED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LayoutColumn:
     """A column: figures to the right, or `words` to the left.
 
     It takes `least` columns of the terminal, so that nothing moves at every digit, or exactly `width`. On a narrow
@@ -48,10 +48,10 @@ class Row:
     style: str = ""
 
 
-PAIR = (Column("", words=True), Column("", words=True))
+PAIR = (LayoutColumn("", words=True), LayoutColumn("", words=True))
 
 
-def fit_table(columns: Sequence[Column], rows: Sequence[Row], name: int, width: int) -> list[Text]:
+def fit_table(columns: Sequence[LayoutColumn], rows: Sequence[Row], name: int, width: int) -> list[Text]:
     """The lines of a table of models in `width`, by the columns that it has room for.
 
     The names, in the column number `name`, are shortened before a column is left out, and more where none is left.
@@ -80,7 +80,7 @@ def render_values(names: Sequence[str], words: Sequence[bool], rows: Sequence[Se
     """
     if not names:
         return []
-    columns = [Column(_shorten(name), is_words) for name, is_words in zip(names, words, strict=True)]
+    columns = [LayoutColumn(_shorten(name), is_words) for name, is_words in zip(names, words, strict=True)]
     shortened = [Row([_shorten(text) for text in row]) for row in rows]
     if not rows or sum(_sizes(columns, shortened)) + len(" | ") * (len(columns) - 1) <= width:
         return render_table(columns, shortened, ASCII)
@@ -92,7 +92,7 @@ def render_values(names: Sequence[str], words: Sequence[bool], rows: Sequence[Se
     return turned
 
 
-def render_table(columns: Sequence[Column], rows: Sequence[Row], box: Box | None = None) -> list[Text]:
+def render_table(columns: Sequence[LayoutColumn], rows: Sequence[Row], box: Box | None = None) -> list[Text]:
     """The lines of the table, its header first if it has one, each as wide as it takes."""
     table = Table(
         box=box,
@@ -118,7 +118,7 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], box: Box | None
     return [Text.assemble(*((part.text, part.style or "") for part in line)) for line in lines]
 
 
-def _sizes(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+def _sizes(columns: Sequence[LayoutColumn], rows: Sequence[Row]) -> list[int]:
     """How much of the terminal each column takes."""
     return [
         max(column.least, cell_len(column.header), *(cell_len(str(row.cells[index])) for row in rows))

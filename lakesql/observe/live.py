@@ -33,7 +33,7 @@ from lakesql.events import (
     StreamEmpty,
 )
 from lakesql.observe.emitter import Clock
-from lakesql.observe.layout import Column, Row, fit_table
+from lakesql.observe.layout import LayoutColumn, Row, fit_table
 from lakesql.observe.plain import name_cell
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import ModelTally, Phase, RunTally
@@ -179,18 +179,18 @@ PHASE_STYLES: Mapping[Phase, tuple[str, str]] = {
 """The styles of the sign and of the line."""
 
 COLUMNS = (
-    Column("", words=True),
-    Column("model", words=True),
-    Column("health", words=True, least=6, rank=4),
-    Column("batch", least=5, rank=2),
-    Column("records/s", least=9, rank=3),
-    Column("records", least=10, rank=1),
-    Column("rows", least=10),
-    Column("dead letters", rank=1),
-    Column("late", rank=1),
-    Column("failing", rank=1),
-    Column("backlog", least=8),
-    Column("last commit"),
+    LayoutColumn("", words=True),
+    LayoutColumn("model", words=True),
+    LayoutColumn("health", words=True, least=6, rank=4),
+    LayoutColumn("batch", least=5, rank=2),
+    LayoutColumn("records/s", least=9, rank=3),
+    LayoutColumn("records", least=10, rank=1),
+    LayoutColumn("rows", least=10),
+    LayoutColumn("dead letters", rank=1),
+    LayoutColumn("late", rank=1),
+    LayoutColumn("failing", rank=1),
+    LayoutColumn("backlog", least=8),
+    LayoutColumn("last commit"),
 )
 
 BEFORE_NAME = 3

@@ -31,7 +31,7 @@ class LogFile:
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, kept: int = KEPT_FILES) -> None:
         self._path = path
-        self._handler = _Handler(
+        self._handler = _RotatedFileHandler(
             path, maxBytes=max_bytes, backupCount=kept, encoding="utf-8", errors="backslashreplace", delay=True
         )
         self._handler.terminator = ""
@@ -52,7 +52,7 @@ class LogFile:
         self._handler.close()
 
 
-class _Handler(RotatingFileHandler):
+class _RotatedFileHandler(RotatingFileHandler):
     """Follows the file where another run in the project has rotated it, and raises where it cannot be written."""
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802  logging's name

@@ -30,7 +30,7 @@ from lakesql.model.table_name import TableName
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import duration
 from lakesql.plan.health import WORDS, Figures, worst
-from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
+from lakesql.plan.table_status import Known, MissingTable, TableStatus, Unknown
 
 LABELS = ("catalog", "namespace", "table", "model")
 """The labels of every metric of a table or a model."""
@@ -158,7 +158,7 @@ def render_table_metrics(statuses: Iterable[TableStatus], now_ms: int) -> str:
 def _table_values(status: TableStatus, now_ms: int) -> Iterable[tuple[Metric, float | None]]:
     yield STATUS_TIME, now_ms / 1000
     match status.state:
-        case Missing():
+        case MissingTable():
             yield TABLE_EXISTS, 0
         case Unknown():
             yield TABLE_EXISTS, 1 if status.health == "unreadable" else None

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakesql.counts import number
-from lakesql.observe.layout import Column, Row, fit_table
+from lakesql.observe.layout import LayoutColumn, Row, fit_table
 from lakesql.observe.status_day import render_day
 from lakesql.observe.status_text import RESULT_TONES, TONES, Checked, mark, remarks
 from lakesql.observe.text import STYLES, age, duration, percent, printable, size
@@ -38,10 +38,10 @@ def draw_day(out: TextIO, status: TableStatus, now_ms: int, environ: Mapping[str
 def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, str]) -> None:
     """A row for each figure that a model's properties hold its table to."""
     columns = (
-        Column("model", words=True),
-        Column("result", words=True),
-        Column("figure", words=True, rank=1),
-        Column("", words=True),
+        LayoutColumn("model", words=True),
+        LayoutColumn("result", words=True),
+        LayoutColumn("figure", words=True, rank=1),
+        LayoutColumn("", words=True),
     )
     rows = [
         Row((printable(each.model), Text(each.result, STYLES[RESULT_TONES[each.result]]), each.figure, each.text))
@@ -72,22 +72,22 @@ def terminal_width() -> int:
 def render_statuses(statuses: Sequence[TableStatus], width: int) -> list[Text]:
     """The lines of a table, its header first: a row for each model's table, by the columns that fit."""
     columns = (
-        Column("model", words=True),
-        Column("health", words=True),
-        Column("last commit"),
-        Column("latency"),
-        Column("p95", rank=4),
-        Column("backlog", rank=6),
-        Column("commits/h", rank=6),
-        Column("data files"),
-        Column("avg size", rank=8),
-        Column("p10-p90", rank=2),
-        Column("small", rank=9),
-        Column("deleted", rank=7),
-        Column("not compacted", rank=5),
-        Column("snapshots", rank=3),
-        Column("metadata", rank=1),
-        Column("dead letters/h", rank=4),
+        LayoutColumn("model", words=True),
+        LayoutColumn("health", words=True),
+        LayoutColumn("last commit"),
+        LayoutColumn("latency"),
+        LayoutColumn("p95", rank=4),
+        LayoutColumn("backlog", rank=6),
+        LayoutColumn("commits/h", rank=6),
+        LayoutColumn("data files"),
+        LayoutColumn("avg size", rank=8),
+        LayoutColumn("p10-p90", rank=2),
+        LayoutColumn("small", rank=9),
+        LayoutColumn("deleted", rank=7),
+        LayoutColumn("not compacted", rank=5),
+        LayoutColumn("snapshots", rank=3),
+        LayoutColumn("metadata", rank=1),
+        LayoutColumn("dead letters/h", rank=4),
     )
     rows = []
     for status in statuses:

@@ -10,7 +10,7 @@ from lakesql.events import Word
 from lakesql.model.maintenance_tasks import UnknownFiles, is_maintained
 from lakesql.observe.text import WORD_TONES, Tone, duration, iso_time, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
-from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
+from lakesql.plan.table_status import Health, Known, MissingTable, TableStatus, Unknown
 from lakesql.table.maintenance_plan import Wait
 
 FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
@@ -53,7 +53,7 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
             unread = (LETTERS_UNREAD,) if facts.letters_unread and not is_said else ()
             unknown = _unknown(facts.metadata.record.unknown)
             return (*reasons, *unread, *foreign, *left, *map(_waiting, waits), *unknown)
-        case Missing():
+        case MissingTable():
             return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
         case Unknown():
             return ()

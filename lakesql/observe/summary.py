@@ -22,16 +22,16 @@ def render_totals(run: RunTally, width: int) -> list[Text]:
     # Only here, as it imports rich, which a run that nobody watches needs for no other line.
     from rich.text import Text
 
-    from lakesql.observe.layout import Column, Row, fit_table
+    from lakesql.observe.layout import LayoutColumn, Row, fit_table
 
     columns = (
-        Column("model", words=True),
-        Column("status", words=True),
-        Column("batches", rank=1),
-        Column("records", rank=2),
-        Column("rows"),
-        Column("dead letters", rank=3),
-        Column("time"),
+        LayoutColumn("model", words=True),
+        LayoutColumn("status", words=True),
+        LayoutColumn("batches", rank=1),
+        LayoutColumn("records", rank=2),
+        LayoutColumn("rows"),
+        LayoutColumn("dead letters", rank=3),
+        LayoutColumn("time"),
     )
     rows = []
     for model in run.models.values():

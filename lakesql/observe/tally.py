@@ -17,6 +17,7 @@ from lakesql.events import (
     Event,
     FilesLeftOut,
     HealthJudged,
+    HealthReason,
     MaintenanceFailed,
     ModelFinished,
     Noted,
@@ -24,7 +25,6 @@ from lakesql.events import (
     Progress,
     QueryPaused,
     QueryStarted,
-    Reason,
     RecordsRejected,
     Retrying,
     RowsWaiting,
@@ -96,7 +96,7 @@ class ModelTally:
     maintenance: Mapping[str, TaskTally] = field(default_factory=dict)
     known: SeenByRun = SeenByRun()
     judged: Word = "well"
-    judged_because: tuple[Reason, ...] = ()
+    judged_because: tuple[HealthReason, ...] = ()
     violations: tuple[tuple[str, int], ...] = ()
     replaced: int = 0
     replaced_keys: int = 0

@@ -52,7 +52,7 @@ how long a batch takes, and the events' own delay is no reason to commit less of
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ForecastInput:
     """What the command line says; None where it says nothing."""
 
     rows_per_second: float | None = None
@@ -115,7 +115,7 @@ class Forecast:
 def forecast(
     model: Model,
     facts: TableFacts | None,
-    given: Given,
+    given: ForecastInput,
     span_ms: int,
     now_ms: int,
     most_records: int | None = None,
@@ -335,7 +335,7 @@ def _stock(facts: TableFacts, sizes: MetadataSizes, now_ms: int) -> Stock:
     )
 
 
-def _inputs(model: Model, measured: _Measured | None, given: Given) -> Iterator[Input]:
+def _inputs(model: Model, measured: _Measured | None, given: ForecastInput) -> Iterator[Input]:
     """What the forecast begins with, and where each figure is from."""
     of = measured or _NOTHING
     yield _input("rows_per_second", given.rows_per_second, of.rows_per_second, ROWS_PER_SECOND)

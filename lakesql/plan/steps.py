@@ -185,7 +185,7 @@ def _alter(text: str, table: TableName, *changes: str) -> Step:
 
 
 @dataclass(frozen=True, slots=True)
-class _Retyped:
+class _RetypedStep:
     column: StateColumn
     new: str
 
@@ -201,8 +201,8 @@ class _Changes:
 
     added: tuple[TableColumn, ...]
     lost: tuple[StateColumn, ...]
-    widened: tuple[_Retyped, ...]
-    clashing: tuple[_Retyped, ...]
+    widened: tuple[_RetypedStep, ...]
+    clashing: tuple[_RetypedStep, ...]
     unpartitioned: tuple[PartitionField, ...]
     partitioned: tuple[PartitionField, ...]
     order_by: tuple[SortField, ...]
@@ -223,7 +223,7 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
     there = {column.name.lower(): column for column in state.columns}
     wanted = {column.name.lower(): column for column in spec.columns}
     retyped = [
-        _Retyped(there[key], new)
+        _RetypedStep(there[key], new)
         for key, column in wanted.items()
         if key in there and not _holds(there[key].type, new := stored_type(column.type or ""))
     ]
@@ -256,7 +256,7 @@ def _growth(column: str, old: str, new: str) -> tuple[Growth, ...] | None:
     return find_growth(before, after, (column,)) if before and after else None
 
 
-def _lost_fields(change: _Retyped) -> tuple[str, ...]:
+def _lost_fields(change: _RetypedStep) -> tuple[str, ...]:
     """The fields in a column of the table that the model's column lacks, by their paths."""
     old, new = parse_type(change.column.type), parse_type(change.new)
     lost = find_lost(old, new, (change.column.name,)) if old and new else ()

@@ -27,7 +27,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingTable:
     """There is no table yet."""
 
 
@@ -43,7 +43,7 @@ class TableStatus:
     """How a model's table is."""
 
     model: Model
-    state: Known | Missing | Unknown
+    state: Known | MissingTable | Unknown
 
     @property
     def health(self) -> Health:
@@ -51,7 +51,7 @@ class TableStatus:
         match self.state:
             case Known(findings=findings):
                 return worst(findings)
-            case Missing():
+            case MissingTable():
                 return "missing"
             case Unknown(problems=problems):
                 is_read = any(problem.condition == "table-unreadable" for problem in problems)
@@ -65,7 +65,7 @@ class TableStatus:
         match self.state:
             case Known(facts=facts):
                 return facts.letters_unread
-            case Missing():
+            case MissingTable():
                 return ()
             case Unknown(problems=problems):
                 return problems

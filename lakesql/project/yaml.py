@@ -33,7 +33,7 @@ def parse_yaml(path: str, text: str) -> Node:
         place = Place(path, line + 1, bad.start() - text.rfind("\n", 0, bad.start()))
         raise ProjectError.of("yaml-syntax", f"The character U+{ord(bad[0]):04X} cannot stand in YAML.", place=place)
     try:
-        return _Reader(path, _Loader(text)).document()
+        return _EventReader(path, _Loader(text)).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(path, mark.line + 1, mark.column + 1) if mark else Place(path)
@@ -52,7 +52,7 @@ def _too_large(place: Place) -> ProjectError:
     return ProjectError.of("yaml-too-large", what, place=place)
 
 
-class _Reader:
+class _EventReader:
     """Turns the events of one document into nodes and counts them.
 
     PyYAML's own trees are not used: making one takes as much of the machine's stack as the document nests deep.

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from lakesql.compile.growth import ROW_BYTES, ROWS_PER_SECOND
 from lakesql.counts import number
 from lakesql.observe.text import duration, size
-from lakesql.review.verdicts import VERDICTS, ColumnChanges, Day, DayChange, DayCounts, ModelReview, Reason, Review
+from lakesql.review.verdicts import (
+    VERDICTS,
+    ColumnChanges,
+    DayChange,
+    DayCounts,
+    ForecastDay,
+    ModelReview,
+    Reason,
+    Review,
+)
 
 _WIDTH = 110
 
@@ -66,7 +75,7 @@ def day_rows(change: DayChange) -> list[tuple[str, str, str]]:
     return [row for row in rows if row[1] != row[2]]
 
 
-def _day_figures(day: Day) -> dict[str, str]:
+def _day_figures(day: ForecastDay) -> dict[str, str]:
     return {
         "newest row at most old": duration(day.freshness_ms),
         "a batch reads all that comes": "no" if day.is_behind else "yes",

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from lakesql.compile.build_select import build_select, names_of_template, template_of
 from lakesql.compile.select import Select
 from lakesql.errors import Place, ProjectError
-from lakesql.review.causes import Change
+from lakesql.review.causes import ModelVersions
 from lakesql.review.verdicts import Reason
 from lakesql.review.version import Version
 from lakesql.select.differences import find_differences
 from lakesql.select.sqltext import folded
 from lakesql.template.template import unreached_parts
-from lakesql.template.unreached import Part
+from lakesql.template.unreached import BranchPart
 
 
-def find_branch_changes(change: Change) -> Iterator[Reason]:
+def find_branch_changes(change: ModelVersions) -> Iterator[Reason]:
     """Differences of a rebuild's rendering (`is_full_refresh`), else of branches that neither rendering has taken."""
     parts = [
         unreached_parts(template_of(version.manifest, model), names_of_template(version.manifest, model), folded)
@@ -40,7 +40,7 @@ def find_branch_changes(change: Change) -> Iterator[Reason]:
     yield Reason("next-batch", "branch-changed", what, place, "To see what it does there: lakesql plan --target NAME")
 
 
-def _first_difference(before: tuple[Part, ...], after: tuple[Part, ...]) -> Place | None:
+def _first_difference(before: tuple[BranchPart, ...], after: tuple[BranchPart, ...]) -> Place | None:
     """Where the newer parts begin to differ; None where they do not."""
     if [part.written for part in before] == [part.written for part in after]:
         return None
@@ -51,7 +51,7 @@ def _first_difference(before: tuple[Part, ...], after: tuple[Part, ...]) -> Plac
     return longer[min(len(before), len(after))].place
 
 
-def _rebuilt_difference(change: Change) -> Place | None:
+def _rebuilt_difference(change: ModelVersions) -> Place | None:
     """Where the SELECTs of a rebuild differ; None where they do not, or one of them cannot be read."""
     try:
         before, after = _rebuilt(change.old, change.before), _rebuilt(change.new, change.after)

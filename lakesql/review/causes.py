@@ -23,7 +23,7 @@ from lakesql.template.reader import Macro
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ModelVersions:
     """A model in both versions, each with its SELECT. `renames` are the names of models that are new, each with the one
     that it had."""
 
@@ -45,7 +45,7 @@ class Change:
         return self.before.model.table == self.after.model.table and is_same_catalog(*catalogs)
 
 
-def sql_place(change: Change, offset: int) -> Place:
+def sql_place(change: ModelVersions, offset: int) -> Place:
     """Where the cause of the newer SELECT's word at `offset` stands.
 
     A word that a macro, a variable or the target has brought stands there, if that has changed and the model's own text
@@ -66,7 +66,7 @@ def sql_place(change: Change, offset: int) -> Place:
     return found or here
 
 
-def column_place(change: Change, name: str) -> Place:
+def column_place(change: ModelVersions, name: str) -> Place:
     """Where the cause of a column that is new, gone or of another type stands."""
     is_edited = change.model.source != change.before.model.source
     for version, select in ((change.new, change.after), (change.old, change.before)):
@@ -101,7 +101,7 @@ def option_place(version: Version, model: Model, option: str) -> Place:
     return model.option_place(option)
 
 
-def changed_option_place(change: Change, option: str) -> Place:
+def changed_option_place(change: ModelVersions, option: str) -> Place:
     """Where the cause of an option's other value stands; where it was said by a folder, the settings' defaults."""
     before = option_place(change.old, change.before.model, option)
     after = option_place(change.new, change.model, option)
@@ -169,7 +169,7 @@ def _output(select: Select, name: str) -> Output | None:
     return next((it for it in select.query.outputs or () if it.name.lower() == name.lower()), None)
 
 
-def _upstream_place(change: Change, version: Version, select: Select, output: Output) -> Place | None:
+def _upstream_place(change: ModelVersions, version: Version, select: Select, output: Output) -> Place | None:
     """Of a column that is plainly one of a stream: its contract, or the model whose table is streamed. Of one that is
     worked out: the contract of a column in it that has another type."""
     if not (output.stream and output.column):
@@ -182,7 +182,7 @@ def _upstream_place(change: Change, version: Version, select: Select, output: Ou
     return column_place(upstream, output.column) if upstream else None
 
 
-def _retyped_place(change: Change, select: Select, output: Output) -> Place | None:
+def _retyped_place(change: ModelVersions, select: Select, output: Output) -> Place | None:
     """An output stands at its alias: what it is worked out from is before that, behind the output before it."""
     others = select.query.outputs or ()
     begin = max((it.offset + len(it.name) for it in others if it.offset < output.offset), default=0)
@@ -198,7 +198,7 @@ def _retyped_place(change: Change, select: Select, output: Output) -> Place | No
     return None
 
 
-def _joined_place(change: Change, name: str) -> Place | None:
+def _joined_place(change: ModelVersions, name: str) -> Place | None:
     """Of a column that `*` takes from the table of another model: what has changed there."""
     for reference in change.model.facts.refs:
         upstream = find_change(change.old, change.new, reference.name)
@@ -210,15 +210,15 @@ def _joined_place(change: Change, name: str) -> Place | None:
     return None
 
 
-def find_change(old: Version, new: Version, name: str) -> Change | None:
+def find_change(old: Version, new: Version, name: str) -> ModelVersions | None:
     """A model in both versions; None where one of them lacks it, or cannot read it."""
     if name not in old.manifest.models or name not in new.manifest.models:
         return None
     before, after = old.select(name), new.select(name)
-    return Change(old, new, before, after) if isinstance(before, Select) and isinstance(after, Select) else None
+    return ModelVersions(old, new, before, after) if isinstance(before, Select) and isinstance(after, Select) else None
 
 
-def _outside(change: Change, words: set[str] | None) -> Iterator[Place]:
+def _outside(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
     """Where what a template takes from outside has changed, as far as `words` reach it; None for all of it."""
     macros, there = change.new.manifest.macros.by_name, change.old.manifest.macros.by_name
     reached = _reach(macros, change.model.facts.macros if words is None else words & macros.keys())

@@ -13,7 +13,7 @@ from lakesql.plan.steps import plan_table
 from lakesql.project.catalog import is_same_catalog
 from lakesql.project.files import ProjectFiles
 from lakesql.review.branch_changes import find_branch_changes
-from lakesql.review.causes import Change
+from lakesql.review.causes import ModelVersions
 from lakesql.review.continuation import find_refusals, is_refusal
 from lakesql.review.day_changes import find_day_change
 from lakesql.review.option_changes import find_option_changes, resolved, sql_settings
@@ -72,10 +72,10 @@ def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, 
     before = old.select(name)
     if not isinstance(before, Select):
         return ModelReview(name, (_not_compared(after, before),), statements=Statements(None, compiled_text(after)))
-    return _review_both(Change(old, new, before, after, renamed))
+    return _review_both(ModelVersions(old, new, before, after, renamed))
 
 
-def _review_both(change: Change) -> ModelReview:
+def _review_both(change: ModelVersions) -> ModelReview:
     table, refusals = find_table_changes(change), tuple(find_refusals(change))
     reasons = hardest_first(
         (

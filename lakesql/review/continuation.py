@@ -21,7 +21,7 @@ from lakesql.progress.decide import check_identity, decide
 from lakesql.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import (
-    Change,
+    ModelVersions,
     changed_option_place,
     connection_place,
     option_place,
@@ -61,7 +61,7 @@ def verdict_of(condition: str, after: Select) -> Verdict:
     return "rebuild" if is_filled else "breaks"
 
 
-def find_refusals(change: Change) -> Iterator[Reason]:
+def find_refusals(change: ModelVersions) -> Iterator[Reason]:
     """Why the query cannot be continued; nothing where it can."""
     for problem in _decide(change):
         yield _refusal(change, problem)
@@ -75,7 +75,7 @@ def find_refusals(change: Change) -> Iterator[Reason]:
         yield Reason("next-batch", "topic-added", what, place, "It is read from its beginning, with the next batch.")
 
 
-def find_identity_refusals(change: Change) -> tuple[Reason, ...]:
+def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
     """Why a model that has another name than its table's writer had cannot write to the rows of that one."""
     try:
         check_identity(old_progress(change))
@@ -97,7 +97,7 @@ def sources_of(version: Version, select: Select) -> tuple[SourceState, ...]:
     return tuple(SourceState(name, read.kind, is_asked=False) for name, read in _reads(version, select).items())
 
 
-def old_progress(change: Change) -> ProgressState:
+def old_progress(change: ModelVersions) -> ProgressState:
     """What the old version's query leaves behind, and what the new version is, as `decide` compares them."""
     before, after = change.before, change.after
     model, writing = after.model, after.writing
@@ -179,7 +179,7 @@ def _position(kind: str, read: _Read) -> Position:
     return SOURCES[kind].supposed_position(read.names)
 
 
-def _refusal(change: Change, problem: Problem) -> Reason:
+def _refusal(change: ModelVersions, problem: Problem) -> Reason:
     renamed = _renamed_streams(change) if problem.condition == "streams-changed" else ()
     if renamed:
         commands = ", ".join(f"`{rename_command(former, name)}`" for former, name in renamed)
@@ -190,7 +190,7 @@ def _refusal(change: Change, problem: Problem) -> Reason:
     return Reason(verdict, problem.condition, _what(change, problem), _place(change, problem.condition), do)
 
 
-def _renamed_streams(change: Change) -> tuple[tuple[str, str], ...]:
+def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
     """The models that the SELECT streams under new names, each with the former one first; none where other streams have
     changed too."""
     before, after = (list(select.query.streams_read) for select in (change.before, change.after))
@@ -199,7 +199,7 @@ def _renamed_streams(change: Change) -> tuple[tuple[str, str], ...]:
     return renamed if [names.get(name, name) for name in before] == after else ()
 
 
-def _decide(change: Change) -> Iterator[Problem]:
+def _decide(change: ModelVersions) -> Iterator[Problem]:
     """Each refusal, as if those before it had been settled."""
     state, seen = old_progress(change), set[str]()
     while True:
@@ -242,7 +242,7 @@ def _settle(state: ProgressState, condition: str) -> ProgressState | None:
     return replace(state, entry=entry, written=entry, checkpoint=replace(checkpoint, origin=origin))
 
 
-def _moved_names(change: Change) -> Iterator[Problem]:
+def _moved_names(change: ModelVersions) -> Iterator[Problem]:
     """Streams of the same kind whose records have another place, of which a position says nothing."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
@@ -255,7 +255,7 @@ def _moved_names(change: Change) -> Iterator[Problem]:
             yield problem
 
 
-def _what(change: Change, problem: Problem) -> str:
+def _what(change: ModelVersions, problem: Problem) -> str:
     """What a refusal says, without the places of a checkpoint that is only supposed."""
     before, after, name = change.before, change.after, change.model.name
     match problem.condition:
@@ -285,14 +285,14 @@ def _what(change: Change, problem: Problem) -> str:
             return problem.what
 
 
-def _topics(change: Change) -> tuple[str, str]:
+def _topics(change: ModelVersions) -> tuple[str, str]:
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     names = [name for name in news if name in olds and set(olds[name].names) - set(news[name].names)]
     lost = [topic for name in names for topic in olds[name].names if topic not in news[name].names]
     return ", ".join(lost), ", ".join(topic for name in names for topic in news[name].names)
 
 
-def _place(change: Change, condition: str) -> Place:
+def _place(change: ModelVersions, condition: str) -> Place:
     match condition:
         case "mode-changed":
             is_other = change.before.writing.mode != change.after.writing.mode
@@ -311,7 +311,7 @@ def _place(change: Change, condition: str) -> Place:
             return _stream_place(change)
 
 
-def _contract_place(change: Change) -> Place:
+def _contract_place(change: ModelVersions) -> Place:
     """Where the columns of a stream that the model reads are declared otherwise; the model where none are."""
     for name in change.after.query.streams_read:
         before, after = change.before.streams.get(name), change.after.streams[name]
@@ -322,7 +322,7 @@ def _contract_place(change: Change) -> Place:
     return change.model.place
 
 
-def _table_place(change: Change) -> Place:
+def _table_place(change: ModelVersions) -> Place:
     before, after = change.before.model, change.model
     if before.table.name != after.table.name:
         return changed_option_place(change, "table")
@@ -333,7 +333,7 @@ def _table_place(change: Change) -> Place:
     return target_place(change.new, "catalog", key)
 
 
-def _stream_place(change: Change) -> Place:
+def _stream_place(change: ModelVersions) -> Place:
     """Where a stream is named that is new, or says from where it is read now."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():

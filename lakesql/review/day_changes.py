@@ -6,12 +6,12 @@ from lakesql.compile.growth import BATCH_MS, Assumed, assume, falls_behind, grow
 from lakesql.graph.manifest import most_records
 from lakesql.model.config import Trigger
 from lakesql.project.procedures import DAY_MS
-from lakesql.review.causes import Change
-from lakesql.review.verdicts import Day, DayChange, DayCounts
+from lakesql.review.causes import ModelVersions
+from lakesql.review.verdicts import DayChange, DayCounts, ForecastDay
 from lakesql.table.simulation import TableCounts, TableGrowth
 
 
-def find_day_change(change: Change) -> DayChange | None:
+def find_day_change(change: ModelVersions) -> DayChange | None:
     """A day of a new table before and after; None where the two are the same."""
     models = change.before.model, change.model
     assumed = [assume(model) for model in models]
@@ -25,9 +25,9 @@ def find_day_change(change: Change) -> DayChange | None:
     return DayChange(before, after) if before != after else None
 
 
-def _day(trigger: Trigger, assumed: Assumed, limit: int | None) -> Day:
+def _day(trigger: Trigger, assumed: Assumed, limit: int | None) -> ForecastDay:
     unkept, kept = grow_assumed(assumed, DAY_MS)
-    return Day(
+    return ForecastDay(
         freshness_ms=round(assumed.writes.interval_ms + BATCH_MS),
         is_behind=falls_behind(trigger, assumed.writes.rows, limit),
         unmaintained=_counts(unkept, unkept.end),

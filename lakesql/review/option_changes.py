@@ -12,7 +12,7 @@ from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Target
 from lakesql.project.size import Size
-from lakesql.review.causes import Change, changed_option_place, properties_place, target_place
+from lakesql.review.causes import ModelVersions, changed_option_place, properties_place, target_place
 from lakesql.review.verdicts import Reason, Verdict
 from lakesql.select.differences import is_same_expression
 
@@ -20,7 +20,7 @@ JUDGED_ELSEWHERE = frozenset({"namespace", "table", "partition_by", "order_by", 
 """Options of which the table, the checkpoint or the trigger says what they do."""
 
 
-def find_option_changes(change: Change) -> Iterator[Reason]:
+def find_option_changes(change: ModelVersions) -> Iterator[Reason]:
     """The options that have another value; of another mode, those that both modes have."""
     before, after, model = change.before.model.config, change.model.config, change.model
     effects = {**OF_ALL_MODES, **after.own_effects}
@@ -108,7 +108,7 @@ def _trigger(trigger: object) -> str:
     return f"every {text}" if text else "of what is there"
 
 
-def _expectation_changes(change: Change) -> Iterator[Reason]:
+def _expectation_changes(change: ModelVersions) -> Iterator[Reason]:
     """Expectations that come, go or are others: each batch is checked by those that there are then."""
     before, after = ({check.name: check for check in select.checks} for select in (change.before, change.after))
     for name, check in after.items():
@@ -127,7 +127,7 @@ def _expectation_changes(change: Change) -> Iterator[Reason]:
         yield Reason("next-batch", "expectation-changed", what, properties_place(change.new, change.model, "expect"))
 
 
-def _target_changes(change: Change) -> Iterator[Reason]:
+def _target_changes(change: ModelVersions) -> Iterator[Reason]:
     """Settings of the target by which Spark works out rows, and where it puts new tables."""
     targets = [version.manifest.target for version in (change.old, change.new)]
     was, now = map(sql_settings, targets)
@@ -143,7 +143,7 @@ def _target_changes(change: Change) -> Iterator[Reason]:
         yield Reason("none", "option-changed", what, target_place(change.new, "catalog", "warehouse"))
 
 
-def _key_changes(change: Change) -> Iterator[Reason]:
+def _key_changes(change: ModelVersions) -> Iterator[Reason]:
     """Keys of rows that no batch changes, so that the ledger does not tell them: the first row of each key stays."""
     before, after = change.before.writing, change.after.writing
     if before.mode != after.mode or batches_of(change.before).identity or batches_of(change.after).identity:
@@ -154,7 +154,7 @@ def _key_changes(change: Change) -> Iterator[Reason]:
         yield Reason("rebuild", "option-changed", what, place, _do("rebuild", change.model.name))
 
 
-def _call_changes(change: Change) -> Iterator[Reason]:
+def _call_changes(change: ModelVersions) -> Iterator[Reason]:
     """CALL statements of maintenance models that are other than before, come, or go."""
     before = {call.name: call for call in change.before.model.calls}
     after = {call.name: call for call in change.model.calls}
@@ -175,7 +175,7 @@ def _call(call: WrittenCall) -> Any:
     return (call.procedure, resolved(call.options), call.is_by_time)
 
 
-def _property_changes(change: Change) -> Iterator[Reason]:
+def _property_changes(change: ModelVersions) -> Iterator[Reason]:
     before, after = change.before.model.properties, change.model.properties
     if before.description != after.description:
         place = properties_place(change.new, change.model, "description")

@@ -10,20 +10,20 @@ from lakesql.errors import Place
 from lakesql.graph.manifest import reads_model
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.duration import parse_duration
-from lakesql.review.causes import Change, connection_place, properties_place, sql_place, stream_place
+from lakesql.review.causes import ModelVersions, connection_place, properties_place, sql_place, stream_place
 from lakesql.review.verdicts import Reason
-from lakesql.select.differences import Difference, find_differences
+from lakesql.select.differences import SelectDifference, find_differences
 from lakesql.stream.stream import Column, Stream, Watermark
 from lakesql.stream.types import find_growth, parse_type
 
 
-def find_query_changes(change: Change) -> Iterator[Reason]:
+def find_query_changes(change: ModelVersions) -> Iterator[Reason]:
     """The parts of the SELECT that differ, each with what becomes of the rows that are in the table."""
     for difference in find_differences(change.before.query.sql, change.after.query.sql):
         yield _judge(change, difference)
 
 
-def _judge(change: Change, difference: Difference) -> Reason:
+def _judge(change: ModelVersions, difference: SelectDifference) -> Reason:
     name = change.model.name
     place = sql_place(change, difference.offset)
     fix = f"lakesql rebuild {name}"
@@ -34,7 +34,7 @@ def _judge(change: Change, difference: Difference) -> Reason:
     return Reason(stored.verdict, condition, f"{what} {stored.what}", place, f"{stored.do} {name}")
 
 
-def _tell_apart(change: Change, difference: Difference) -> str:
+def _tell_apart(change: ModelVersions, difference: SelectDifference) -> str:
     """What follows where a batch compares its rows with those of the table by a column that has other values now; ''
     where it does not."""
     named = {
@@ -61,7 +61,7 @@ def _tell_apart(change: Change, difference: Difference) -> str:
     return ""
 
 
-def _say(difference: Difference) -> tuple[str, str]:
+def _say(difference: SelectDifference) -> tuple[str, str]:
     match difference.kind:
         case "column":
             return "expression-changed", f"Column '{difference.name}' is worked out in another way."
@@ -73,7 +73,7 @@ def _say(difference: Difference) -> tuple[str, str]:
             return "statement-changed", f"The SELECT differs in {difference.name}."
 
 
-def find_contract_changes(change: Change, told: Collection[str]) -> Iterator[Reason]:
+def find_contract_changes(change: ModelVersions, told: Collection[str]) -> Iterator[Reason]:
     """What differs in the declared streams that the SELECT reads. `told` are columns of which is told already."""
     yield from _watermark_changes(change)
     for name in change.after.query.streams_read:
@@ -85,7 +85,7 @@ def find_contract_changes(change: Change, told: Collection[str]) -> Iterator[Rea
             yield from _connection_changes(change, before, after)
 
 
-def _column_changes(change: Change, before: Stream, after: Stream, told: set[str]) -> Iterator[Reason]:
+def _column_changes(change: ModelVersions, before: Stream, after: Stream, told: set[str]) -> Iterator[Reason]:
     old = {column.name.lower(): column for column in before.columns}
     new = {column.name.lower(): column for column in after.columns}
     for key in (*new, *(key for key in old if key not in new)):
@@ -135,7 +135,7 @@ def _say_column(was: Column | None, now: Column | None) -> str:
     return f"column '{now.name}' is read in another way"
 
 
-def _watermark_changes(change: Change) -> Iterator[Reason]:
+def _watermark_changes(change: ModelVersions) -> Iterator[Reason]:
     """Of a stateful SELECT: what it keeps is kept by the watermark's column, and for its delay."""
     if not (change.before.query.stateful and change.after.query.stateful):
         return
@@ -144,7 +144,7 @@ def _watermark_changes(change: Change) -> Iterator[Reason]:
             yield from _watermark_change(change, change.before.streams[name], change.after.streams[name])
 
 
-def _watermark_change(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+def _watermark_change(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
     was, now, name = before.watermark, after.watermark, change.model.name
     if _seen(was) == _seen(now):
         return
@@ -179,7 +179,7 @@ def _say_watermark(watermark: Watermark | None) -> str:
 _READ = ("format", "schema", "envelope", "key", "csv", "source_table", "add_fields_prefix")
 
 
-def _other_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
     uses_key = change.before.finds_by_key or change.after.finds_by_key
     for option in _READ:
         if getattr(before, option) != getattr(after, option) and (option != "key" or uses_key):
@@ -209,7 +209,7 @@ def _limit(stream: Stream) -> str:
     return f"{stream.max_per_batch:,} records at most" if stream.max_per_batch else "all records"
 
 
-def _connection_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+def _connection_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
     """Connections of one type that lead elsewhere, which no position tells apart."""
     was = change.old.manifest.target.connections.get(before.connection)
     now = change.new.manifest.target.connections.get(after.connection)

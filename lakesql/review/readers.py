@@ -9,7 +9,7 @@ from lakesql.compile.select import Select
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.review.table_changes import table_columns
-from lakesql.review.verdicts import ColumnChanges, Reader
+from lakesql.review.verdicts import ColumnChanges, ColumnReader
 from lakesql.review.version import Version
 from lakesql.select.lineage import Lineage, read_lineage
 
@@ -22,22 +22,22 @@ class ReadersOf:
     old: Version | None
     lineages: dict[tuple[int, str], Lineage] = field(default_factory=dict)
 
-    def find(self, name: str, columns: ColumnChanges) -> tuple[Reader, ...]:
+    def find(self, name: str, columns: ColumnChanges) -> tuple[ColumnReader, ...]:
         """The models that read the changed columns of a model, directly or in what another one makes of them.
 
         Who has read a column that is gone, the former version knows.
         """
-        found: dict[str, Reader] = {}
+        found: dict[str, ColumnReader] = {}
         for number, names in enumerate((columns.names, [column.name for column in columns.dropped])):
             version = (self.new, self.old)[number]
             if version is not None and name in version.manifest.models and names:
                 for reader in self._walk(number, name, {column.lower() for column in names}):
                     former = found.get(reader.name)
                     names = (*(former.columns if former else ()), *reader.columns)
-                    found[reader.name] = Reader(reader.name, tuple(dict.fromkeys(names)), reader.through)
+                    found[reader.name] = ColumnReader(reader.name, tuple(dict.fromkeys(names)), reader.through)
         return tuple(found.values())
 
-    def _walk(self, number: int, name: str, columns: set[str]) -> Iterator[Reader]:
+    def _walk(self, number: int, name: str, columns: set[str]) -> Iterator[ColumnReader]:
         version = self._version(number)
         changed, graph = {name: columns}, version.manifest.graph
         below = graph.downstream([node_id("model", name)])
@@ -50,7 +50,7 @@ class ReadersOf:
                 touched = {(relation, column) for column in changed[upstream]}
                 used = sorted(column for _, column in lineage.read & touched)
                 if used:
-                    yield Reader(reader, tuple(used), upstream)
+                    yield ColumnReader(reader, tuple(used), upstream)
                     made = {output for output, made_of in lineage.made_of.items() if made_of & touched}
                     changed[reader] = changed.get(reader, set()) | made
 

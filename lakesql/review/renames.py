@@ -11,7 +11,7 @@ from lakesql.errors import RunError
 from lakesql.model.model import Model
 from lakesql.progress.advice import rename_command
 from lakesql.progress.decide import decide
-from lakesql.review.causes import Change, changed_option_place
+from lakesql.review.causes import ModelVersions, changed_option_place
 from lakesql.review.continuation import find_identity_refusals, old_progress
 from lakesql.review.option_changes import find_option_changes, resolved
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
@@ -41,7 +41,7 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
     before, after = old.select(former), new.select(name)
     assert isinstance(before, Select)
     assert isinstance(after, Select)
-    change, texts = Change(old, new, before, after), Statements(compiled_text(before), compiled_text(after))
+    change, texts = ModelVersions(old, new, before, after), Statements(compiled_text(before), compiled_text(after))
     table = find_table_changes(change)
     if not change.is_same_table:
         what = (

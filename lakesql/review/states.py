@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lakesql.errors import Place
 from lakesql.graph.graph import node_id
-from lakesql.review.causes import Change, find_change
+from lakesql.review.causes import ModelVersions, find_change
 from lakesql.review.option_changes import resolved
 from lakesql.review.table_changes import table_columns
 from lakesql.review.verdicts import ModelReview, Review
@@ -61,6 +61,6 @@ def _of_model(old: Version | None, new: Version, model: ModelReview) -> Iterator
         yield "modified.contract"
 
 
-def _has_other_select(change: Change) -> bool:
+def _has_other_select(change: ModelVersions) -> bool:
     names = [{it.name.lower() for it in side.query.outputs or ()} for side in (change.before, change.after)]
     return names[0] != names[1] or bool(find_differences(change.before.query.sql, change.after.query.sql))

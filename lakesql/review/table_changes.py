@@ -14,7 +14,7 @@ from lakesql.errors import Place, RunError
 from lakesql.model.config import SchemaChange
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.plan.steps import Step, plan_table
-from lakesql.review.causes import Change, changed_option_place, column_place
+from lakesql.review.causes import ModelVersions, changed_option_place, column_place
 from lakesql.review.verdicts import ColumnChanges, NamedColumn, Reason, RetypedColumn
 from lakesql.select.differences import find_differences
 from lakesql.stream.types import stored_type
@@ -30,7 +30,7 @@ class TableChanges:
     steps: tuple[Step, ...]
 
 
-def find_table_changes(change: Change) -> TableChanges:
+def find_table_changes(change: ModelVersions) -> TableChanges:
     """What `run` does to the table of the old version, or refuses to do."""
     before, after = table_specs(change)
     columns = _column_changes(change, before, after)
@@ -70,7 +70,7 @@ class _Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class _Retyped:
+class _RetypedField:
     before: TableColumn
     after: TableColumn
     spec: TableSpec
@@ -85,11 +85,11 @@ class _Shaped:
     spec: TableSpec
 
 
-_Unit = _Added | _Dropped | _Retyped | _Shaped
+_Unit = _Added | _Dropped | _RetypedField | _Shaped
 """One difference, and the old table with that one alone."""
 
 
-def table_specs(change: Change) -> tuple[TableSpec, TableSpec]:
+def table_specs(change: ModelVersions) -> tuple[TableSpec, TableSpec]:
     """The tables of both versions. A type that Spark alone knows is the one that the other version says, if it does.
 
     One that another mode has written is filled again before anything needs what the mode adds.
@@ -119,7 +119,7 @@ def _typed(column: TableColumn, others: Mapping[str, str | None]) -> TableColumn
     return replace(column, type=column.type or others.get(column.name.lower()) or UNKNOWN_TYPE)
 
 
-def _column_changes(change: Change, before: TableSpec, after: TableSpec) -> ColumnChanges:
+def _column_changes(change: ModelVersions, before: TableSpec, after: TableSpec) -> ColumnChanges:
     old = {column.name.lower(): column for column in before.columns}
     new = {column.name.lower(): column for column in after.columns}
     differences = find_differences(change.before.query.sql, change.after.query.sql)
@@ -144,7 +144,7 @@ def _stored(column: TableColumn) -> str:
     return stored_type(column.type or "")
 
 
-def _column_units(change: Change, before: TableSpec, after: TableSpec) -> Iterator[_Unit]:
+def _column_units(change: ModelVersions, before: TableSpec, after: TableSpec) -> Iterator[_Unit]:
     old = {column.name.lower(): column for column in before.columns}
     new = {column.name.lower(): column for column in after.columns}
     for key, column in new.items():
@@ -153,13 +153,13 @@ def _column_units(change: Change, before: TableSpec, after: TableSpec) -> Iterat
             yield _Added(column, replace(grown, added=after.added, versions=after.versions))
         elif _stored(old[key]) != _stored(column):
             columns = tuple(column if it is old[key] else it for it in before.columns)
-            yield _Retyped(old[key], column, replace(before, columns=columns))
+            yield _RetypedField(old[key], column, replace(before, columns=columns))
     for key, column in old.items():
         if key not in new:
             yield _Dropped(column, replace(before, columns=tuple(it for it in before.columns if it is not column)))
 
 
-def _shape_units(change: Change, before: TableSpec, after: TableSpec) -> Iterator[_Shaped]:
+def _shape_units(change: ModelVersions, before: TableSpec, after: TableSpec) -> Iterator[_Shaped]:
     if before.partition_by != after.partition_by:
         yield _Shaped("partitions-changed", "partition_by", replace(before, partition_by=after.partition_by))
     was, now = change.before.model.config, change.model.config
@@ -172,7 +172,7 @@ def _shape_units(change: Change, before: TableSpec, after: TableSpec) -> Iterato
         yield _Shaped("properties-changed", option, replace(before, properties=after.properties))
 
 
-def _judge(change: Change, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
+def _judge(change: ModelVersions, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
     """What `run` would do if this were the only difference."""
     place = _place_of(change, unit)
     try:
@@ -191,7 +191,7 @@ def _judge(change: Change, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
     yield _reason(change, unit, steps, place)
 
 
-def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
+def _untyped(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
     """Columns that are worked out in another way, of a type that only Spark's analyzer will tell."""
     known = {column.name.lower(): column.type for column in table_columns(change.after)}
     for name in columns.recomputed:
@@ -203,19 +203,19 @@ def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
             yield Reason("next-batch", "column-untyped", what, column_place(change, name), do)
 
 
-def _fill(change: Change) -> str:
+def _fill(change: ModelVersions) -> str:
     """How rows that are there get the values of a column that is added."""
     first = batches_of(change.after).stored_rows().fill
     return f"To fill it in all rows{f' {first}' if first else ''}: lakesql rebuild {change.model.name}"
 
 
-def _fix(change: Change, fix: str) -> str:
+def _fix(change: ModelVersions, fix: str) -> str:
     if "lakesql rebuild" in fix:
         return fix
     return f"{fix} Or fill the table again, with the columns as they are now: lakesql rebuild {change.model.name}"
 
 
-def _reason(change: Change, unit: _Unit, steps: Sequence[Step], place: Place) -> Reason:
+def _reason(change: ModelVersions, unit: _Unit, steps: Sequence[Step], place: Place) -> Reason:
     policy = change.model.config.on_schema_change
     said = "; ".join(step.text for step in steps)
     match unit:
@@ -232,7 +232,7 @@ def _reason(change: Change, unit: _Unit, steps: Sequence[Step], place: Place) ->
                 return Reason("next-batch", "column-dropped", what, place, do)
             what = f"Column '{column.name}' is dropped from the table, with all its values."
             return Reason("alter", "column-dropped", what, place)
-        case _Retyped(before=old, after=column):
+        case _RetypedField(before=old, after=column):
             if not steps:
                 what = f"Column '{column.name}' is {column.type} now; the table's {old.type} holds it, and stays."
                 return Reason("next-batch", "column-widened", what, place)
@@ -246,9 +246,9 @@ def _reason(change: Change, unit: _Unit, steps: Sequence[Step], place: Place) ->
             assert_never(unit)
 
 
-def _place_of(change: Change, unit: _Unit) -> Place:
+def _place_of(change: ModelVersions, unit: _Unit) -> Place:
     match unit:
-        case _Added(column=column) | _Dropped(column=column) | _Retyped(after=column):
+        case _Added(column=column) | _Dropped(column=column) | _RetypedField(after=column):
             return column_place(change, column.name)
         case _Shaped(option=option):
             return changed_option_place(change, option)
@@ -256,7 +256,7 @@ def _place_of(change: Change, unit: _Unit) -> Place:
             assert_never(unit)
 
 
-def former_table(change: Change, spec: TableSpec) -> TableState:
+def former_table(change: ModelVersions, spec: TableSpec) -> TableState:
     """The table as `run` has made it for this spec, with rows in it."""
     return TableState(
         name=spec.name,
@@ -268,7 +268,7 @@ def former_table(change: Change, spec: TableSpec) -> TableState:
     )
 
 
-def _steps(change: Change, before: TableSpec | None, after: TableSpec) -> tuple[Step, ...]:
+def _steps(change: ModelVersions, before: TableSpec | None, after: TableSpec) -> tuple[Step, ...]:
     """What `run` does to the table and to the one beside it in which deleted keys are remembered."""
     model = change.model
     policy: SchemaChange = model.config.on_schema_change

@@ -35,7 +35,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LiveModel:
     """What is there of a model: its table, and the checkpoint in `folder`. None where there is none."""
 
     table: TableMetadata | Unknown | None
@@ -47,7 +47,7 @@ def add_live(
     review: Review,
     old: Version | None,
     new: Version,
-    live: Mapping[str, Found],
+    live: Mapping[str, LiveModel],
     topics: Mapping[str, FoundTopics] | None = None,
 ) -> Review:
     """The review with what is there now of the models in `live`, and of the topics, by the streams' names, in `topics`.
@@ -66,7 +66,7 @@ def add_live(
 
 
 def _judge(
-    model: ModelReview, old: Version | None, new: Version, found: Found, topics: Mapping[str, FoundTopics]
+    model: ModelReview, old: Version | None, new: Version, found: LiveModel, topics: Mapping[str, FoundTopics]
 ) -> ModelReview:
     after = new.select(model.name)
     if not isinstance(after, Select):
@@ -110,7 +110,7 @@ def _still_counts(reason: Reason, table: TableMetadata | None, decision: Decisio
     return is_begun or reason.verdict != "breaks" or not is_refusal(reason)
 
 
-def _absent(model: ModelReview, after: Select, found: Found) -> Iterator[Reason]:
+def _absent(model: ModelReview, after: Select, found: LiveModel) -> Iterator[Reason]:
     if any(it.condition == "model-added" for it in model.reasons):
         return
     what = f"There is no table {after.model.table}: the run makes it."
@@ -134,7 +134,7 @@ def _typed(select: Select, table: TableMetadata) -> TableSpec:
 
 
 def _progress(
-    after: Select, new: Version, found: Found, table: TableMetadata | None, topics: Mapping[str, FoundTopics]
+    after: Select, new: Version, found: LiveModel, table: TableMetadata | None, topics: Mapping[str, FoundTopics]
 ) -> tuple[list[Reason], Decision | None]:
     """What the engine says of what is there, and where it would continue; None where that is not known."""
     model, checkpoint = after.model, found.checkpoint

@@ -115,7 +115,7 @@ class ColumnChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ColumnReader:
     """A model that reads changed columns, and through which model it does; itself where it reads the table."""
 
     name: str
@@ -143,7 +143,7 @@ class DayCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class ForecastDay:
     """A day of a new table, by what is assumed of its rows.
 
     `freshness_ms` is how old the newest row is at most. `is_behind`: more rows come between two batches than one may
@@ -161,8 +161,8 @@ class Day:
 class DayChange:
     """A day as both versions make it."""
 
-    before: Day
-    after: Day
+    before: ForecastDay
+    after: ForecastDay
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class ModelReview:
     columns: ColumnChanges = ColumnChanges()
     statements: Statements = Statements()
     steps: tuple[Step, ...] = ()
-    downstream: tuple[Reader, ...] = ()
+    downstream: tuple[ColumnReader, ...] = ()
     day: DayChange | None = None
 
     @property

@@ -17,7 +17,7 @@ from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.plan.data_test_results import TestResult, is_bad
-from lakesql.run.job import Job, StartJob, Work
+from lakesql.run.job import Job, StartJob, ThreadWork
 from lakesql.run.models import JobsBy, ModelJobs, Order
 from lakesql.run.prepare import RunContext
 from lakesql.run.test import Engine, TestRun, run_data_tests
@@ -110,7 +110,7 @@ def jobs_with_tests(build: Build, inner: JobsBy | None) -> JobsBy:
         job = begin(model, emit)
         if job is None or model not in build.owned:
             return job
-        return _TestedJob(job, Work(lambda _: _run_data_tests(build, jobs.context, model, emit), f"test {model}"))
+        return _TestedJob(job, ThreadWork(lambda _: _run_data_tests(build, jobs.context, model, emit), f"test {model}"))
 
     return lambda jobs: partial(start, jobs, jobs.start_stream if inner is None else inner(jobs))
 
@@ -164,7 +164,7 @@ class _TestedJob:
     """A model's job, and then the tests of its table. They begin once the job has ended well."""
 
     job: Job
-    tests: Work
+    tests: ThreadWork
     _is_stopping: bool = False
 
     def step(self) -> None:

@@ -25,7 +25,7 @@ SAMPLE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundColumns:
     """What records say of their stream. Without `schema_fields` the columns are a guess from the rows' values."""
 
     columns: tuple[Column, ...]
@@ -100,7 +100,7 @@ def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manif
         columns = merge_fields((), map(parse_field, texts)).columns
         streams[name] = with_columns(stream, columns, tuple(texts), stream.key)
         if _cluster_of(manifest, stream) is not None:
-            kept.put(stream, Found(columns, tuple(texts), stream.key))
+            kept.put(stream, FoundColumns(columns, tuple(texts), stream.key))
     kept.save()
     return replace(manifest, streams=streams)
 
@@ -111,7 +111,7 @@ def _cluster_of(manifest: Manifest, stream: Stream) -> Kafka | None:
     return source.cluster if source is not None else None
 
 
-def find_columns(records: Sequence[RawRecord], stream: Stream) -> Found | None:
+def find_columns(records: Sequence[RawRecord], stream: Stream) -> FoundColumns | None:
     """What records say, in the order of their age; None where none of them says anything.
 
     The newest schema of each topic counts: what it has no longer, the source's table has no longer. Raises
@@ -125,9 +125,9 @@ def find_columns(records: Sequence[RawRecord], stream: Stream) -> Found | None:
         if merged.clashing:
             what = f"The topics of stream '{stream.name}' do not go together: {'; '.join(merged.differences)}."
             raise ProjectError.of("no-columns", what, fix="Declare its `columns`.", place=stream.place)
-        return Found(merged.columns, tuple(field.text for field in merged.fields), key)
+        return FoundColumns(merged.columns, tuple(field.text for field in merged.fields), key)
     columns = infer_columns(_rows(event for _, event in events))
-    return Found(columns, (), key) if columns else None
+    return FoundColumns(columns, (), key) if columns else None
 
 
 def _rows(events: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
@@ -191,14 +191,14 @@ class _Kept:
         self._names = [f"{self._target}.{name}" for name in manifest.streams]
         self._file = CacheFile(manifest.outputs.cache / "columns.json")
 
-    def get(self, stream: Stream) -> Found | None:
+    def get(self, stream: Stream) -> FoundColumns | None:
         kept = self._file.get(self._name(stream), _key_of(stream))
         if kept is None:
             return None
         merged = merge_fields((), map(parse_field, kept["fields"]))
-        return Found(merged.columns, tuple(kept["fields"]), tuple(kept["key"]))
+        return FoundColumns(merged.columns, tuple(kept["fields"]), tuple(kept["key"]))
 
-    def put(self, stream: Stream, found: Found) -> None:
+    def put(self, stream: Stream, found: FoundColumns) -> None:
         self._file.put(self._name(stream), _key_of(stream), {"fields": found.schema_fields, "key": found.key})
 
     def save(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakesql.graph.manifest import Manifest, most_records
-from lakesql.plan.forecast import Forecast, Given, forecast
+from lakesql.plan.forecast import Forecast, ForecastInput, forecast
 from lakesql.plan.table_status import Known, TableStatus, Unknown
 from lakesql.run.status import read_statuses
 
 
 def read_forecasts(
-    manifest: Manifest, names: Sequence[str], given: Given, span_ms: int, now_ms: int, *, offline: bool
+    manifest: Manifest, names: Sequence[str], given: ForecastInput, span_ms: int, now_ms: int, *, offline: bool
 ) -> tuple[tuple[Forecast, ...], tuple[TableStatus, ...]]:
     """The forecasts of the models, in their order, and the tables that cannot be read.
 

@@ -189,16 +189,16 @@ def _write_files(top: Path, commit: str, prefix: PurePosixPath, folder: Path) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _TreeEntry:
     mode: str
     hash: str
     path: PurePosixPath
 
 
-def _entry(line: str) -> _Entry:
+def _entry(line: str) -> _TreeEntry:
     facts, _, path = line.partition("\t")
     mode, _, hash_ = facts.split(" ")
-    return _Entry(mode, hash_, PurePosixPath(path))
+    return _TreeEntry(mode, hash_, PurePosixPath(path))
 
 
 def _contents(answer: bytes) -> Iterator[bytes]:

@@ -86,7 +86,7 @@ class Jobs(Protocol):
 
 
 @dataclass(slots=True)
-class Work:
+class ThreadWork:
     """Python code in a thread of its own, which may ask whether it is to end. It begins with `start`."""
 
     do: Callable[[Callable[[], bool]], None]

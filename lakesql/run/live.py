@@ -14,7 +14,7 @@ from lakesql.plan.table_status import Unknown
 from lakesql.progress.state import Checkpoint
 from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import Target, checkpoint_of, sqlite_file
-from lakesql.review.tables_now import Found, Unread
+from lakesql.review.tables_now import LiveModel, Unread
 from lakesql.run.status import READERS
 from lakesql.table.metadata import TableMetadata
 
@@ -22,7 +22,7 @@ LOOKS = 3
 """So often a table and its checkpoint are read that a run is writing."""
 
 
-def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, Found]:
+def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, LiveModel]:
     """What is there of each model, by its table's name. Raises what opening the catalog raises; a table that cannot be
     read, or a checkpoint, is found as that."""
     file = sqlite_file(target.catalog)
@@ -32,7 +32,7 @@ def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, F
         return dict(zip(tables, found, strict=True))
 
 
-def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: str) -> Found:
+def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: str) -> LiveModel:
     """The table between two looks at the checkpoint that have found the same: nobody has written it meanwhile."""
     folder = checkpoint_of(target, model)
     before = _read_checkpoint(target, folder)
@@ -41,9 +41,9 @@ def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: st
         table = _read_table(opened, name)
         checkpoint = _read_checkpoint(target, folder)
         if checkpoint == before:
-            return Found(table, checkpoint, folder)
+            return LiveModel(table, checkpoint, folder)
         before = checkpoint
-    return Found(table, Unread(""), folder)
+    return LiveModel(table, Unread(""), folder)
 
 
 def _read_table(opened: OpenCatalog | None, name: TableName) -> TableMetadata | Unknown | None:

@@ -16,7 +16,7 @@ from lakesql.engine.maintenance.orphans import Sweep
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted
-from lakesql.run.job import Job, Work
+from lakesql.run.job import Job, ThreadWork
 from lakesql.run.models import JobsBy, ModelJobs
 from lakesql.run.prepare import check_specs, find_maintenance
 
@@ -44,14 +44,14 @@ def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: 
             if at_once or {problem.condition for problem in error.problems} != {"lease-held"}:
                 raise
             emit(Noted(IS_RUN, now_ms(), model))
-            return _Maintenance(None)
+            return _MaintenanceJob(None)
         session = new_session(jobs.context.session)
         select = jobs.selects[model].select
         if not table_exists(session, select.model.table):
             emit(Noted("has no table yet", now_ms(), model))
-            return _Maintenance(None)
+            return _MaintenanceJob(None)
         check_specs(session, select.model)
-        return _Maintenance(Work(_maintain(jobs, session, select, emit), f"maintain {model}"))
+        return _MaintenanceJob(ThreadWork(_maintain(jobs, session, select, emit), f"maintain {model}"))
 
     def _maintain(jobs: ModelJobs, session: SparkSession, select: Select, emit: Emit) -> Callable[[IsEnding], None]:
         model = select.model.name
@@ -79,10 +79,10 @@ IsEnding = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Maintenance:
+class _MaintenanceJob:
     """The tasks of a model; none, where there is nothing to do."""
 
-    work: Work | None
+    work: ThreadWork | None
 
     def __post_init__(self) -> None:
         if self.work is not None:

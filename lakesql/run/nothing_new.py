@@ -130,17 +130,17 @@ class _UpToDate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _MetadataTable:
     """A table: its metadata, and the digest of what decides which rows it takes."""
 
     metadata: TableMetadata
     shape: str
 
 
-_FindTable = Callable[[TableName], _Table | None]
+_FindTable = Callable[[TableName], _MetadataTable | None]
 
 
-class _Found:
+class _Existing:
     """What is there. Each table is read once, and each connection is asked once, for all of its streams."""
 
     def __init__(self, read: ReadMetadata, connections: Mapping[str, Source], streams: Sequence[Stream]) -> None:
@@ -167,12 +167,12 @@ def _finder(read: ReadMetadata) -> _FindTable:
     """What reads each table once."""
 
     @cache
-    def find(name: TableName) -> _Table | None:
+    def find(name: TableName) -> _MetadataTable | None:
         text = read(name)
         if text is None:
             return None
         metadata = json.loads(text)
-        return _Table(read_metadata(metadata), shape_of(metadata))
+        return _MetadataTable(read_metadata(metadata), shape_of(metadata))
 
     return find
 
@@ -184,7 +184,7 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
         return None
     check_warehouse(manifest.target.catalog)
     streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
-    found = _Found(open_metadata(manifest.target.catalog), manifest.target.connections, list(streams.values()))
+    found = _Existing(open_metadata(manifest.target.catalog), manifest.target.connections, list(streams.values()))
     looked = []
     for name, each in bound.items():
         started = time.monotonic()
@@ -202,7 +202,7 @@ def _is_comparable(bound: BoundSelect) -> bool:
     return all(binding.source.can_be_seen() for binding in bound.bindings)
 
 
-def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Found) -> bool:
+def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Existing) -> bool:
     target, model = manifest.target, bound.select.model
     folder = checkpoint_of(target, model.name)
     suffixes = ("", LEASE_SUFFIX, REBUILD_SUFFIX)
@@ -246,7 +246,7 @@ def _analysis(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> Analy
     return Analyzed(said, shapes) if len(shapes) == len(names) else None
 
 
-def _has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: _Found) -> bool:
+def _has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: _Existing) -> bool:
     """Whether each query of a model would continue from its checkpoint, behind all that its streams have."""
     sources = _sources(bound, found)
     if len(sources) < len(bound.bindings):
@@ -263,7 +263,7 @@ def _has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: _Fou
 
 
 @dataclass(frozen=True, slots=True)
-class _Query:
+class _FormerQuery:
     """A query that has run before: what it is, its checkpoint with the files of it, and what is compared."""
 
     identity: QueryIdentity
@@ -274,8 +274,8 @@ class _Query:
 
 
 def _read_query(
-    identity: QueryIdentity, catalog: Catalog, found: _Found, sources: Sequence[SourceState]
-) -> _Query | None:
+    identity: QueryIdentity, catalog: Catalog, found: _Existing, sources: Sequence[SourceState]
+) -> _FormerQuery | None:
     """A query as its checkpoint and its table have it; None where one of them is not there. That of dead letters may
     be without a table."""
     files, table = open_stored(catalog, identity.folder), found.find(identity.table)
@@ -298,10 +298,10 @@ def _read_query(
         has_rows=metadata is not None and metadata.has_rows,
         written=written,
     )
-    return _Query(identity, files, checkpoint, checkpoint.origin, state)
+    return _FormerQuery(identity, files, checkpoint, checkpoint.origin, state)
 
 
-def _is_behind_all(query: _Query, bound: BoundSelect, found: _Found) -> bool:
+def _is_behind_all(query: _FormerQuery, bound: BoundSelect, found: _Existing) -> bool:
     """Whether a query that resumes has no batch to make: none is planned, and its streams have nothing behind it."""
     checkpoint, origin = query.checkpoint, query.origin
     batch = checkpoint.newest_committed
@@ -316,7 +316,9 @@ def _is_behind_all(query: _Query, bound: BoundSelect, found: _Found) -> bool:
     )
 
 
-def _are_read(query: _Query, positions: Sequence[Position], bindings: Sequence[StreamBinding], found: _Found) -> bool:
+def _are_read(
+    query: _FormerQuery, positions: Sequence[Position], bindings: Sequence[StreamBinding], found: _Existing
+) -> bool:
     """Whether no stream has anything behind its position.
 
     Spark may order the streams of a stateful query otherwise than its FROM does: none has in one order at least.
@@ -334,7 +336,7 @@ def _are_read(query: _Query, positions: Sequence[Position], bindings: Sequence[S
     return any(all(read[number][place] for number, place in enumerate(order)) for order in orders)
 
 
-def _sources(bound: BoundSelect, found: _Found) -> Sequence[SourceState]:
+def _sources(bound: BoundSelect, found: _Existing) -> Sequence[SourceState]:
     """The streams as they are now, without those whose topics are not to be had."""
     states = (binding.source.state_now(binding.stream, found) for binding in bound.bindings)
     return [state for state in states if state is not None]

@@ -13,7 +13,7 @@ from lakesql.model.config import AvailableNow
 from lakesql.model.maintenance_tasks import own_tasks, rewrite_of
 from lakesql.model.model import Model
 from lakesql.plan.health import TableFacts, is_rewrite_overdue, judge, measure
-from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
+from lakesql.plan.table_status import Known, MissingTable, TableStatus, Unknown
 from lakesql.project.procedures import AT_END
 from lakesql.project.profiles import sqlite_file
 from lakesql.table.due import KnownAmounts
@@ -30,7 +30,7 @@ def read_statuses(manifest: Manifest, names: Sequence[str], now_ms: int) -> tupl
     profile = manifest.target.catalog
     file = sqlite_file(profile)
     if file is not None and not file.exists():  # opening it would make it
-        return tuple(TableStatus(model, Missing()) for model in models)
+        return tuple(TableStatus(model, MissingTable()) for model in models)
     try:
         opened = open_catalog(profile)
     except LakesqlError as error:
@@ -40,13 +40,13 @@ def read_statuses(manifest: Manifest, names: Sequence[str], now_ms: int) -> tupl
         return tuple(TableStatus(model, state) for model, state in zip(models, states, strict=True))
 
 
-def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | Missing | Unknown:
+def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | MissingTable | Unknown:
     try:
         facts = read_facts(opened, model.table)
     except LakesqlError as error:
         return Unknown(error.problems)
     if facts is None:
-        return Missing()
+        return MissingTable()
     figures = measure(facts, now_ms)
     uncompacted = measure_uncompacted(facts.metadata)
     is_overdue = is_rewrite_overdue(rewrite_of(model), uncompacted, facts.metadata.version)

@@ -17,11 +17,11 @@ from lakesql.events import (
     Emit,
     Event,
     HealthJudged,
+    HealthReason,
     Noted,
     Progress,
     QueryPaused,
     QueryStarted,
-    Reason,
     Retrying,
     Status,
 )
@@ -331,7 +331,7 @@ class Supervisor:
         run.told = self.clock.since()
         has_commit = was.known.committed_at_ms is not None
         reasons = tuple(
-            Reason(each.figure, each.word, each.value, each.limit, sentence(each, figures, has_commit=has_commit))
+            HealthReason(each.figure, each.word, each.value, each.limit, sentence(each, figures, has_commit=has_commit))
             for each in findings
         )
         self._emit(run, HealthJudged(was.name, worst(findings), was.judged, reasons, now))

@@ -149,7 +149,7 @@ def _run(manifest: Manifest, session: SparkSession, catalog: OpenCatalog, test: 
     own, select, built = _build(on_recordings(manifest, folder), test)
     context = RunContext(own, session, catalog, lambda event: None)
     with closing(context.brokers):
-        return Result(test, _Run(context, bind_select(own, select), test, built, folder).outcome())
+        return Result(test, _SparkTest(context, bind_select(own, select), test, built, folder).outcome())
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def _texts(select: Select) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Run:
+class _SparkTest:
     """One test as it runs, in a session of its own. `made` are the tables that it has made, `arrived` how many records
     of each stream have arrived."""
 

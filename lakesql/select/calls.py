@@ -35,7 +35,7 @@ def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
             _note(call, offset, findings)
 
 
-def _starts_expression(tokens: list[Token], call: _Call) -> bool:
+def _starts_expression(tokens: list[Token], call: _WordBeforeBracket) -> bool:
     """Whether the word before a bracket begins an expression, and is no alias of a table nor a type."""
     before = tokens[call.index - 1] if call.index else None
     if before is None or before.token_type in _BEFORE_EXPRESSION:
@@ -53,7 +53,7 @@ def stop_at_wrong_counts(text: Text, findings: Findings) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _WordBeforeBracket:
     """A word before a bracket. `count` are the arguments in it, None where commas do not tell."""
 
     index: int
@@ -101,7 +101,7 @@ _OPERATORS = frozenset(
 _STARTS_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT})
 
 
-def _calls(text: Text) -> Iterator[_Call]:
+def _calls(text: Text) -> Iterator[_WordBeforeBracket]:
     tokens = text.tokens
     opened: list[list[int]] = []  # for each bracket: where it is, its commas, and whether these tell nothing
     for index, token in enumerate(tokens):
@@ -118,12 +118,12 @@ def _calls(text: Text) -> Iterator[_Call]:
                 is_empty = index == start + 1
                 is_script = index + 1 < len(tokens) and tokens[index + 1].text.upper() in ("USING", "ROW")
                 count = None if is_odd or is_script else 0 if is_empty else commas + 1
-                yield _Call(start - 1, tokens[start - 1].text.lower(), count)
+                yield _WordBeforeBracket(start - 1, tokens[start - 1].text.lower(), count)
         elif kind in _ODD or (kind is TokenType.STAR and tokens[index - 1].token_type in _STARTS_ARGUMENT):
             opened[-1][2] = 1
 
 
-def _is_right(call: _Call, text: Text) -> bool:
+def _is_right(call: _WordBeforeBracket, text: Text) -> bool:
     """Whether a call is right, or surely none: the tree is asked of the others."""
     before = text.tokens[call.index - 1].token_type if call.index else None
     if before is TokenType.ALIAS or before is TokenType.DCOLON or before is TokenType.DOT or call.name in _NO_CALLS:
@@ -137,18 +137,18 @@ def _is_right(call: _Call, text: Text) -> bool:
     return COUNTS_OF[call.name].has(call.count)
 
 
-def _kind_behind(call: _Call, text: Text) -> TokenType | None:
+def _kind_behind(call: _WordBeforeBracket, text: Text) -> TokenType | None:
     """The first token in the brackets of a call."""
     index = call.index + 2
     return text.tokens[index].token_type if index < len(text.tokens) else None
 
 
-def _names_unit(call: _Call, text: Text) -> bool:
+def _names_unit(call: _WordBeforeBracket, text: Text) -> bool:
     """Whether the first argument of a call is one word, as that of a unit is."""
     return text.tokens[call.index + 3].token_type is TokenType.COMMA
 
 
-def _note(call: _Call, offset: int, findings: Findings) -> None:
+def _note(call: _WordBeforeBracket, offset: int, findings: Findings) -> None:
     counts = COUNTS_OF.get(call.name)
     if counts is None:
         what = f"Spark has no function {call.name}()."
@@ -159,7 +159,7 @@ def _note(call: _Call, offset: int, findings: Findings) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ArgumentCounts:
     """The numbers of arguments that a function takes: those of `some`, or from `least` on in `step`s."""
 
     some: frozenset[int]
@@ -179,18 +179,18 @@ class Counts:
         return f"{', '.join(some)} or {last}" if some else {"0": "none", "1": "one"}.get(last, last)
 
 
-def read_counts(text: str) -> Counts:
+def read_counts(text: str) -> ArgumentCounts:
     """The counts that the registry has in this text."""
     if text == "0,2-":
-        return Counts(frozenset(), 0, 2)
+        return ArgumentCounts(frozenset(), 0, 2)
     low, dash, high = text.partition("-")
     if dash and not high:
-        return Counts(frozenset(), int(low))
-    return Counts(frozenset(range(int(low), int(high) + 1) if dash else map(int, text.split(","))))
+        return ArgumentCounts(frozenset(), int(low))
+    return ArgumentCounts(frozenset(range(int(low), int(high) + 1) if dash else map(int, text.split(","))))
 
 
-def _with(counts: Counts, *more: int) -> Counts:
-    return Counts(counts.some | {*more}, counts.least, counts.step)
+def _with(counts: ArgumentCounts, *more: int) -> ArgumentCounts:
+    return ArgumentCounts(counts.some | {*more}, counts.least, counts.step)
 
 
 _PLAIN = {name: counts for text, names in COUNTS.items() for counts in [read_counts(text)] for name in names.split()}
@@ -199,8 +199,8 @@ _WITH_UNITS = frozenset({"date_add", "date_diff", "dateadd", "datediff"})
 
 COUNTS_OF = {
     **_PLAIN,
-    **{name: _with(_PLAIN.get(name, Counts(frozenset())), 3) for name in _WITH_UNITS},
-    **{name: Counts(frozenset({3})) for name in ("timestampadd", "timestampdiff", "timediff")},
+    **{name: _with(_PLAIN.get(name, ArgumentCounts(frozenset())), 3) for name in _WITH_UNITS},
+    **{name: ArgumentCounts(frozenset({3})) for name in ("timestampadd", "timestampdiff", "timediff")},
 }
 """The functions, and those that SQL has beside them: with a unit first."""
 

@@ -15,7 +15,7 @@ from lakesql.select.generators import generated_columns, is_generator
 from lakesql.select.groups import ordinal
 from lakesql.select.refusals import refuse_alias, refuse_foreign
 from lakesql.select.relation import (
-    Column,
+    QueryColumn,
     Relation,
     Scope,
     Sources,
@@ -32,21 +32,21 @@ TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
 """What keeps a watermark of its first argument."""
 
 
-def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> tuple[Column, ...] | None:
+def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> tuple[QueryColumn, ...] | None:
     """What the SELECT gives, or None where a star stands for columns that nobody knows."""
     spans = projections(walk.text, mark)
     expressions = select.expressions
     if len(spans) != len(expressions):
         # the commas of a type that stands outside of brackets, as in `x::map<int,int>`
         spans = [(mark, mark)] * len(expressions)
-    columns: list[Column] = []
+    columns: list[QueryColumn] = []
     known = True
-    earlier: dict[str, tuple[Column, ...]] = {}
+    earlier: dict[str, tuple[QueryColumn, ...]] = {}
     for expression, span in zip(expressions, spans, strict=True):
         start = walk.text.tokens[min(span[0], len(walk.text.tokens) - 1)].start
         if expression.is_star and isinstance(expression, exp.Star | exp.Column):
             refuse_foreign(expression.this if isinstance(expression, exp.Column) else expression, start, walk)
-            found: list[Column] | None = _star(expression, start, sources)
+            found: list[QueryColumn] | None = _star(expression, start, sources)
         elif is_generator(expression.this if isinstance(expression, exp.Alias | exp.Aliases) else expression):
             found = _generated(expression, start, Scope(tuple(sources), earlier), walk)
         else:
@@ -57,20 +57,20 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
     return tuple(columns) if known else None
 
 
-def aliases_of(columns: Iterable[Column]) -> Mapping[str, tuple[Column, ...]]:
+def aliases_of(columns: Iterable[QueryColumn]) -> Mapping[str, tuple[QueryColumn, ...]]:
     """Columns of a SELECT by their names, in small letters, as other expressions of it may name them."""
-    named: dict[str, tuple[Column, ...]] = {}
+    named: dict[str, tuple[QueryColumn, ...]] = {}
     add_aliases(named, columns)
     return named
 
 
-def add_aliases(named: dict[str, tuple[Column, ...]], columns: Iterable[Column]) -> None:
+def add_aliases(named: dict[str, tuple[QueryColumn, ...]], columns: Iterable[QueryColumn]) -> None:
     """Adds columns to those by their names."""
     for column in columns:
         named[column.folded] = (*named.get(column.folded, ()), column)
 
 
-def _generated(generator: exp.Expr, start: int, scope: Scope, walk: Walk) -> list[Column]:
+def _generated(generator: exp.Expr, start: int, scope: Scope, walk: Walk) -> list[QueryColumn]:
     """The columns of a generator, under its aliases where it has some."""
     if isinstance(generator, exp.Aliases):
         aliases = generator.expressions
@@ -80,20 +80,20 @@ def _generated(generator: exp.Expr, start: int, scope: Scope, walk: Walk) -> lis
     for alias in aliases:
         refuse_alias(alias, walk)
     if not aliases:
-        return [Column(None, start, is_made_up=True)] if made is None else list(made)
+        return [QueryColumn(None, start, is_made_up=True)] if made is None else list(made)
     known = made if made is not None and len(made) == len(aliases) else ()
     return list(renamed(known, aliases))
 
 
-def renamed(columns: Iterable[Column], aliases: Iterable[exp.Expr]) -> Iterator[Column]:
+def renamed(columns: Iterable[QueryColumn], aliases: Iterable[exp.Expr]) -> Iterator[QueryColumn]:
     """The columns under the names of a list, of types that are not known where there are no such columns."""
     for alias, column in zip_longest(aliases, columns):
         if alias is not None:
-            known = column or Column(None, 0)
-            yield Column(alias.name, offset_of(alias), type=known.type, shape=known.shape)
+            known = column or QueryColumn(None, 0)
+            yield QueryColumn(alias.name, offset_of(alias), type=known.type, shape=known.shape)
 
 
-def _single(expression: exp.Expr, span: tuple[int, int], start: int, scope: Scope, walk: Walk) -> Column:
+def _single(expression: exp.Expr, span: tuple[int, int], start: int, scope: Scope, walk: Walk) -> QueryColumn:
     """An expression that is one column."""
     sources = list(scope.sources)
     if isinstance(expression, exp.Alias):
@@ -122,7 +122,7 @@ def _single(expression: exp.Expr, span: tuple[int, int], start: int, scope: Scop
     return replace(column, cast=cast, type=parse_type(cast)) if cast else column
 
 
-def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Column] | None:
+def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[QueryColumn] | None:
     qualified = isinstance(star, exp.Column)
     over = starred(star, sources)
     dropped, cut = excepted(star, sources)
@@ -132,20 +132,20 @@ def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Col
     if columns is None:
         return None
     return [
-        Column(column.name, start) if name in cut else replace(column, offset=start)
+        QueryColumn(column.name, start) if name in cut else replace(column, offset=start)
         for column in columns
         if (name := column.folded) not in dropped and not is_reserved(name)
     ]
 
 
-def _struct_star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Column] | None:
+def _struct_star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[QueryColumn] | None:
     """The fields that the star of a struct stands for; None where its type is not known."""
     if not isinstance(star, exp.Column) or star.this.args.get("except_"):
         return None
     kind = derive_shape(star, Scope(tuple(sources)))
     if kind is None or kind.name != "struct":
         return None
-    return [Column(field.name, start, type=whole(field.type), shape=known(field.type)) for field in kind.fields]
+    return [QueryColumn(field.name, start, type=whole(field.type), shape=known(field.type)) for field in kind.fields]
 
 
 def excepted(star: exp.Expr, sources: Sources) -> tuple[frozenset[str], frozenset[str]]:
@@ -178,7 +178,7 @@ def added_columns(expression: exp.Expr, sources: Sources) -> frozenset[str]:
     )
 
 
-def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:
+def _column(expression: exp.Expr, start: int, sources: Sources) -> QueryColumn:
     """One expression of a SELECT as a column: its name, and what it plainly is."""
     match expression:
         case exp.Paren():
@@ -186,18 +186,18 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:
         case exp.Column():
             return replace(_resolved(expression, sources), name=expression.name, offset=start)
         case exp.Dot() if isinstance(expression.expression, exp.Identifier):
-            return Column(expression.expression.name, start)
+            return QueryColumn(expression.expression.name, start)
         case exp.Cast():
             # Spark names the cast of a plain column after it, and of anything else after the whole expression
-            return Column(expression.this.name if _is_plain(expression.this, sources) else None, start)
+            return QueryColumn(expression.this.name if _is_plain(expression.this, sources) else None, start)
         case exp.Anonymous() if expression.name.lower() in TIME_FUNCTIONS and expression.expressions:
             event_time = _column(expression.expressions[0], start, sources).event_time
             name = expression.name.lower() if expression.name.lower() in ("window", "session_window") else None
-            return Column(name, start, event_time=event_time, is_made_up=True)
+            return QueryColumn(name, start, event_time=event_time, is_made_up=True)
         case exp.Literal() | exp.Boolean() | exp.Null():
-            return Column(None, start, is_made_up=True)
+            return QueryColumn(None, start, is_made_up=True)
         case _:
-            return Column(None, start)
+            return QueryColumn(None, start)
 
 
 def _cast_type(expression: exp.Expr, span: tuple[int, int], walk: Walk) -> str | None:
@@ -227,24 +227,26 @@ def _is_plain(expression: exp.Expr, sources: Sources) -> bool:
     return qualifiers <= {name.lower() for name, _ in sources}
 
 
-def _resolved(column: exp.Column, sources: Sources) -> Column:
+def _resolved(column: exp.Column, sources: Sources) -> QueryColumn:
     """The column that a name means, or one that says nothing where that cannot be told."""
     parts = [part.name.lower() for part in column.parts]
     if parts[-2:-1] == [CHANGE] and any(parts[:-2] in ([], [name.lower()]) for name, _ in sources):
-        return Column(None, 0, change=parts[-1])
+        return QueryColumn(None, 0, change=parts[-1])
     if len(parts) > 2:
-        return Column(None, 0)
+        return QueryColumn(None, 0)
     if len(parts) == 2:
         sources = [(name, source) for name, source in sources if name.lower() == parts[0]]
     for _, source in sources:
         if found := (source.index or {}).get(parts[-1]):
             return found[0]
     if len(sources) == 1 and (name := sources[0][1].source) and not is_reserved(parts[-1]):
-        return Column(column.name, 0, name, column.name)
-    return Column(None, 0)
+        return QueryColumn(column.name, 0, name, column.name)
+    return QueryColumn(None, 0)
 
 
-def group_keys(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
+def group_keys(
+    select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None
+) -> tuple[QueryColumn, ...]:
     """What the keys of a GROUP BY are, as far as that can be told; `columns` are those of the SELECT itself."""
     group = select.args.get("group")
     if group is None:
@@ -255,7 +257,7 @@ def group_keys(select: exp.Select, sources: Sources, columns: tuple[Column, ...]
     return tuple(column for key in group.expressions for column in key_columns(key, sources, outputs))
 
 
-def key_columns(key: exp.Expr, sources: Sources, outputs: tuple[Column, ...]) -> tuple[Column, ...]:
+def key_columns(key: exp.Expr, sources: Sources, outputs: tuple[QueryColumn, ...]) -> tuple[QueryColumn, ...]:
     """What one key of a GROUP BY may be: columns of the SELECT itself, by number or by name, or what it is made of."""
     if named := outputs[ordinal(key)]:
         return named

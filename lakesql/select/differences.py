@@ -21,7 +21,7 @@ PartKind = Literal["column", "filter", "source", "rest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SelectDifference:
     """A part of the newer SELECT that differs: a column by its name, a filter, what it reads, or something else.
 
     `offset` is where the first word that differs stands in the newer text.
@@ -33,7 +33,7 @@ class Difference:
 
 
 @lru_cache(maxsize=4096)
-def find_differences(old: str, new: str) -> tuple[Difference, ...]:
+def find_differences(old: str, new: str) -> tuple[SelectDifference, ...]:
     """How `new` differs from `old`, both read by `read_query` without a problem; nothing where only spelling does.
 
     What is spelling, `read_words` says; the order of the columns is, too, where none is named by its number. A column
@@ -43,7 +43,7 @@ def find_differences(old: str, new: str) -> tuple[Difference, ...]:
         return ()
     before, after = _read(old), _read(new)
     if hints(old) != hints(new):
-        return (Difference("rest", "a hint", after.offset(0)),)
+        return (SelectDifference("rest", "a hint", after.offset(0)),)
     if before.said() == after.said() or _is_reordered(before, after):
         return ()
     changed = _changed_tokens(before, after)
@@ -55,13 +55,13 @@ def find_differences(old: str, new: str) -> tuple[Difference, ...]:
             continue
         if former is None or before.said(former) != after.said(part):
             at = next((token for token in changed if part.first <= token < part.end), part.first)
-            found.append(Difference(part.kind, part.name, after.offset(at)))
+            found.append(SelectDifference(part.kind, part.name, after.offset(at)))
     kept = {(part.kind, part.name) for part in _parts(after)}
     gone = [part for part in there.values() if part.kind != "column" and (part.kind, part.name) not in kept]
     first = after.offset(min(changed, default=len(after.words) - 1))
-    found += [Difference(part.kind, part.name, first) for part in gone]
+    found += [SelectDifference(part.kind, part.name, first) for part in gone]
     if not found and {key for key in there if key[0] == "column"} == {key for key in kept if key[0] == "column"}:
-        found.append(Difference("rest", "the order of the columns", first))
+        found.append(SelectDifference("rest", "the order of the columns", first))
     return tuple(sorted(found, key=lambda each: each.offset))
 
 
@@ -80,14 +80,14 @@ def is_same_expression(old: str, new: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Select:
+class _ComparedSelect:
     """A SELECT. `words` has for each of its tokens what it is to Spark, and None for what changes nothing."""
 
     text: Text
     tree: exp.Query
     words: tuple[str | None, ...]
 
-    def said(self, part: _Part | None = None) -> list[str]:
+    def said(self, part: _TokenSpan | None = None) -> list[str]:
         """The words of a part, or of all."""
         words = self.words[part.first : part.end] if part is not None else self.words
         return [word for word in words if word is not None]
@@ -97,7 +97,7 @@ class _Select:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TokenSpan:
     """Tokens that stand together: the number of the first, and one past the last."""
 
     kind: PartKind
@@ -106,16 +106,16 @@ class _Part:
     end: int
 
 
-def _read(sql: str) -> _Select:
+def _read(sql: str) -> _ComparedSelect:
     findings = findings_by_offset()
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
     named = cte_tokens(text, tree)
     words = tuple(f"`{named[at]}" if at in named else word for at, word in enumerate(read_words(text, tree)))
-    return _Select(text, tree, words)
+    return _ComparedSelect(text, tree, words)
 
 
-def _is_reordered(before: _Select, after: _Select) -> bool:
+def _is_reordered(before: _ComparedSelect, after: _ComparedSelect) -> bool:
     """Whether the two differ in the order of the outermost columns alone, and that order means nothing."""
     if not (_is_unordered(before.tree) and _is_unordered(after.tree)):
         return False
@@ -134,7 +134,7 @@ def _is_unordered(tree: exp.Query) -> bool:
     return not any(column.name in aliases for it in tree.expressions for column in it.find_all(exp.Column))
 
 
-def _changed_tokens(before: _Select, after: _Select) -> list[int]:
+def _changed_tokens(before: _ComparedSelect, after: _ComparedSelect) -> list[int]:
     """The numbers of the newer text's tokens at which its words begin to differ; of very long texts the first one."""
     old, new = before.said(), after.said()
     numbers = [number for number, word in enumerate(after.words) if word is not None]
@@ -154,29 +154,29 @@ _MOST_WORDS = 6_000
 _FILTERS = frozenset({TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY})
 
 
-def _parts(select: _Select) -> Iterator[_Part]:
+def _parts(select: _ComparedSelect) -> Iterator[_TokenSpan]:
     """The parts of the outermost SELECT; of anything else one part, which is all of it."""
     text, tree = select.text, select.tree
     mark = mark_of(tree) if isinstance(tree, exp.Select) else None
     if mark is None:
-        yield _Part("rest", "the query", 0, len(text.tokens))
+        yield _TokenSpan("rest", "the query", 0, len(text.tokens))
         return
     if mark:
-        yield _Part("rest", text.tokens[0].text.upper(), 0, mark)
+        yield _TokenSpan("rest", text.tokens[0].text.upper(), 0, mark)
     spans = projections(text, mark)
     named = len(spans) == len(tree.expressions)
     for number, (first, last) in enumerate(spans):
         name = tree.expressions[number].output_name.lower() if named else str(number)
         if number == 0 and text.tokens[first].token_type is TokenType.DISTINCT:
-            yield _Part("rest", "DISTINCT", first, first + 1)
+            yield _TokenSpan("rest", "DISTINCT", first, first + 1)
             first += 1
         if last > first:
-            yield _Part("column", name, first, last)
+            yield _TokenSpan("column", name, first, last)
     for first, last in clauses(text, mark):
         token = text.tokens[first]
         if token.token_type in _FILTERS:
-            yield _Part("filter", token.text.upper(), first, last)
+            yield _TokenSpan("filter", token.text.upper(), first, last)
         elif token.token_type is TokenType.FROM:
-            yield _Part("source", "FROM", first, last)
+            yield _TokenSpan("source", "FROM", first, last)
         else:
-            yield _Part("rest", token.text.upper(), first, last)
+            yield _TokenSpan("rest", token.text.upper(), first, last)

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from lakesql.select.derive import derive_shape, element_of
 from lakesql.select.functions import TABLE_FUNCTIONS
-from lakesql.select.relation import Column, Scope
+from lakesql.select.relation import QueryColumn, Scope
 from lakesql.stream.types import SparkType, known, parse_type, whole
 
 _GENERATORS = frozenset(name.replace("_", "") for name in TABLE_FUNCTIONS)
@@ -17,7 +17,7 @@ def is_generator(expression: exp.Expr) -> bool:
     return _name_of(expression) in _GENERATORS
 
 
-def generated_columns(generator: exp.Expr, offset: int, scope: Scope) -> tuple[Column, ...] | None:
+def generated_columns(generator: exp.Expr, offset: int, scope: Scope) -> tuple[QueryColumn, ...] | None:
     """The columns of a generator over what is in `scope`; None where these cannot be told without Spark."""
     name = _name_of(generator).removesuffix("outer")
     arguments = _arguments(generator)
@@ -57,14 +57,14 @@ def _arguments(call: exp.Expr) -> list[exp.Expr]:
     return [*first, *call.expressions]
 
 
-def _exploded(kind: SparkType | None, offset: int) -> tuple[Column, ...] | None:
+def _exploded(kind: SparkType | None, offset: int) -> tuple[QueryColumn, ...] | None:
     if kind is None or kind.name not in ("array", "map"):
         return None
     names = ("col",) if kind.name == "array" else ("key", "value")
     return tuple(_column(name, field.type, offset) for name, field in zip(names, kind.fields, strict=True))
 
 
-def _stacked(arguments: list[exp.Expr], offset: int) -> tuple[Column, ...] | None:
+def _stacked(arguments: list[exp.Expr], offset: int) -> tuple[QueryColumn, ...] | None:
     """The columns of `stack(rows, …)`: so many that the values fill the rows."""
     if len(arguments) < 2 or not arguments[0].is_int:
         return None
@@ -73,5 +73,5 @@ def _stacked(arguments: list[exp.Expr], offset: int) -> tuple[Column, ...] | Non
     return tuple(_column(f"col{number}", None, offset) for number in range(count))
 
 
-def _column(name: str, kind: SparkType | None, offset: int) -> Column:
-    return Column(name, offset, type=whole(kind), shape=known(kind) if kind is not None else None, is_made_up=True)
+def _column(name: str, kind: SparkType | None, offset: int) -> QueryColumn:
+    return QueryColumn(name, offset, type=whole(kind), shape=known(kind) if kind is not None else None, is_made_up=True)

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from lakesql.select.columns import TIME_FUNCTIONS
 from lakesql.select.derive import WINDOW
-from lakesql.select.relation import Column, Relation, Sources, Walk, offset_of
+from lakesql.select.relation import QueryColumn, Relation, Sources, Walk, offset_of
 from lakesql.stream.types import WHOLE_TYPES, parse_type
 
 _SOLVED_CASTS = frozenset({*WHOLE_TYPES, "float", "double", "decimal", "timestamp"})
@@ -25,7 +25,7 @@ _FLIPPED = {exp.LT: exp.GTE, exp.LTE: exp.GT, exp.GT: exp.LTE, exp.GTE: exp.LT}
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _SideColumn:
     """A column of one side of a join: `side` is 0 left of it and 1 right of it, `of` the relation's name."""
 
     side: int
@@ -38,17 +38,17 @@ class _Named:
         """The column as one writes it in the condition."""
         return f"{self.of}.{self.name}" if self.of else self.name
 
-    def is_column(self, other: _Named) -> bool:
+    def is_column(self, other: _SideColumn) -> bool:
         """Whether both are one column, whatever their capitals."""
         return (self.side, self.of.lower(), self.name.lower()) == (other.side, other.of.lower(), other.name.lower())
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _TimeBound:
     """A condition by which Spark drops rows of the side of `column`, once the watermark of `time` has passed it."""
 
-    column: _Named
-    time: _Named
+    column: _SideColumn
+    time: _SideColumn
 
 
 class _UnsolvedError(Exception):
@@ -154,8 +154,8 @@ def refuse_nested(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> 
 
 def _check_equal_times(
     join: exp.Join,
-    timed: list[tuple[_Named, _Named]],
-    times: list[_Named | None],
+    timed: list[tuple[_SideColumn, _SideColumn]],
+    times: list[_SideColumn | None],
     sides: tuple[Sources, Sources],
     walk: Walk,
 ) -> None:
@@ -185,7 +185,7 @@ def _check_equal_times(
 
 def _equal_columns(
     join: exp.Join, conditions: list[exp.Expr], sides: tuple[Sources, Sources]
-) -> list[tuple[_Named, _Named]]:
+) -> list[tuple[_SideColumn, _SideColumn]]:
     """The columns of both sides that are to be equal, by USING or by a condition."""
     pairs = [*_pairs_by_name(join, sides)]
     for condition in conditions:
@@ -196,7 +196,7 @@ def _equal_columns(
     return pairs
 
 
-def _pairs_by_name(join: exp.Join, sides: tuple[Sources, Sources]) -> Iterator[tuple[_Named, _Named]]:
+def _pairs_by_name(join: exp.Join, sides: tuple[Sources, Sources]) -> Iterator[tuple[_SideColumn, _SideColumn]]:
     """The columns that USING makes equal."""
     for shared in join.args.get("using") or ():
         found = [_find(side, "", shared.name, shared, sides) for side in (0, 1)]
@@ -204,16 +204,16 @@ def _pairs_by_name(join: exp.Join, sides: tuple[Sources, Sources]) -> Iterator[t
             yield found[0], found[1]
 
 
-def _watermark(side: int, sources: Sources) -> _Named | None:
+def _watermark(side: int, sources: Sources) -> _SideColumn | None:
     """The column by which Spark drops rows of a side: the first that carries a watermark."""
     for of, source in sources:
         for column in source.named or ():
             if column.event_time and column.name is not None:
-                return _Named(side, of, column.name, exp.column(column.name))
+                return _SideColumn(side, of, column.name, exp.column(column.name))
     return None
 
 
-def _is_by(column: _Named, times: list[_Named | None]) -> bool:
+def _is_by(column: _SideColumn, times: list[_SideColumn | None]) -> bool:
     """Whether this is the watermark column of its side."""
     own = times[column.side]
     return own is not None and own.is_column(column)
@@ -243,7 +243,7 @@ def _conjuncts(condition: exp.Expr | None, negated: bool = False) -> Iterator[ex
             yield condition
 
 
-def _bounds(condition: exp.Expr, sides: tuple[Sources, Sources]) -> Iterator[_Bound]:
+def _bounds(condition: exp.Expr, sides: tuple[Sources, Sources]) -> Iterator[_TimeBound]:
     """What Spark solves a comparison for: `time + … < column + …` bounds the column's side."""
     match condition:
         case exp.LT() | exp.LTE():
@@ -260,10 +260,10 @@ def _bounds(condition: exp.Expr, sides: tuple[Sources, Sources]) -> Iterator[_Bo
         return
     for (column, is_greater), (time, _) in (terms, terms[::-1]):
         if is_greater and _carries_watermark(time, sides):
-            yield _Bound(column, time)
+            yield _TimeBound(column, time)
 
 
-def _terms(expression: exp.Expr, negated: bool, sides: tuple[Sources, Sources]) -> Iterator[tuple[_Named, bool]]:
+def _terms(expression: exp.Expr, negated: bool, sides: tuple[Sources, Sources]) -> Iterator[tuple[_SideColumn, bool]]:
     """The columns of a sum, each with whether it is taken off. `_UnsolvedError`: Spark solves it not."""
     match expression:
         case exp.Paren():
@@ -296,7 +296,7 @@ def _is_solved(cast: exp.Cast) -> bool:
     return kind is not None and kind.name in _SOLVED_CASTS
 
 
-def _plain(expression: exp.Expr, sides: tuple[Sources, Sources]) -> _Named | None:
+def _plain(expression: exp.Expr, sides: tuple[Sources, Sources]) -> _SideColumn | None:
     """The column that a name means; None for a field of a struct, and where it cannot be told."""
     if isinstance(expression, exp.Paren):
         return _plain(expression.this, sides)
@@ -309,24 +309,24 @@ def _plain(expression: exp.Expr, sides: tuple[Sources, Sources]) -> _Named | Non
 
 def _find(
     side: int, qualifier: str, name: str, written: exp.Column | exp.Identifier, sides: tuple[Sources, Sources]
-) -> _Named | None:
+) -> _SideColumn | None:
     for of, source in sides[side]:
         if qualifier and qualifier.lower() != of.lower():
             continue
         column = _column_of(source, name)
         is_of_table = qualifier and source.named is None and not source.streams
         if column is not None or is_of_table:
-            return _Named(side, of, name, written)
+            return _SideColumn(side, of, name, written)
     return None
 
 
-def _is_window(named: _Named, sides: tuple[Sources, Sources]) -> bool:
+def _is_window(named: _SideColumn, sides: tuple[Sources, Sources]) -> bool:
     """Whether a column is a window of time."""
     found = (_column_of(source, named.name) for of, source in sides[named.side] if of == named.of)
     return any(column is not None and column.shape == WINDOW for column in found)
 
 
-def _carries_watermark(named: _Named, sides: tuple[Sources, Sources]) -> bool:
+def _carries_watermark(named: _SideColumn, sides: tuple[Sources, Sources]) -> bool:
     for of, source in sides[named.side]:
         column = _column_of(source, named.name)
         if of == named.of and column is not None:
@@ -334,5 +334,5 @@ def _carries_watermark(named: _Named, sides: tuple[Sources, Sources]) -> bool:
     return False
 
 
-def _column_of(source: Relation, name: str) -> Column | None:
+def _column_of(source: Relation, name: str) -> QueryColumn | None:
     return next((column for column in source.named or () if column.folded == name.lower()), None)

@@ -30,7 +30,7 @@ def read_lineage(sql: str, columns: Mapping[str, frozenset[str] | None]) -> Line
     of several relations is taken for a column of each.
     """
     findings = findings_by_offset()
-    walk = _Walk(columns)
+    walk = _LineageWalk(columns)
     last: dict[str, frozenset[ColumnOf]] = {}
     for scope in traverse_scope(parse_query(read_text(sql, findings), sql, findings)):
         last = walk.outputs[id(scope)] = dict(_outputs(scope, walk))
@@ -38,13 +38,13 @@ def read_lineage(sql: str, columns: Mapping[str, frozenset[str] | None]) -> Line
 
 
 @dataclass(slots=True)
-class _Walk:
+class _LineageWalk:
     columns: Mapping[str, frozenset[str] | None]
     outputs: dict[int, dict[str, frozenset[ColumnOf]]] = field(default_factory=dict)
     read: set[ColumnOf] = field(default_factory=set)
 
 
-def _outputs(scope: Scope, walk: _Walk) -> Iterator[tuple[str, frozenset[ColumnOf]]]:
+def _outputs(scope: Scope, walk: _LineageWalk) -> Iterator[tuple[str, frozenset[ColumnOf]]]:
     if scope.set_operation_scopes:
         yield from _of_union(scope, walk)
         return
@@ -68,14 +68,14 @@ def _outputs(scope: Scope, walk: _Walk) -> Iterator[tuple[str, frozenset[ColumnO
         yield selected.alias_or_name.lower(), frozenset().union(*found)
 
 
-def _of_union(scope: Scope, walk: _Walk) -> Iterator[tuple[str, frozenset[ColumnOf]]]:
+def _of_union(scope: Scope, walk: _LineageWalk) -> Iterator[tuple[str, frozenset[ColumnOf]]]:
     """The columns of a UNION are told apart by their places, and called as those of its first SELECT."""
     first, *others = (list(walk.outputs.get(id(side), {}).items()) for side in scope.set_operation_scopes)
     for number, (name, made_of) in enumerate(first):
         yield name, made_of.union(*(other[number][1] for other in others if number < len(other)))
 
 
-def _all_of(source: exp.Expr | Scope, walk: _Walk) -> Iterable[tuple[str, frozenset[ColumnOf]]]:
+def _all_of(source: exp.Expr | Scope, walk: _LineageWalk) -> Iterable[tuple[str, frozenset[ColumnOf]]]:
     if isinstance(source, Scope):
         return walk.outputs.get(id(source), {}).items()
     relation = _relation(source)
@@ -84,7 +84,7 @@ def _all_of(source: exp.Expr | Scope, walk: _Walk) -> Iterable[tuple[str, frozen
     return [(name, frozenset({(relation, name)})) for name in names]
 
 
-def _resolve(column: exp.Column, scope: Scope, walk: _Walk) -> frozenset[ColumnOf]:
+def _resolve(column: exp.Column, scope: Scope, walk: _LineageWalk) -> frozenset[ColumnOf]:
     """What a name in a scope may mean: a column, or a field of one."""
     parts = [part.name.lower() for part in column.parts]
     sources = {name.lower(): source for name, source in scope.sources.items()}
@@ -93,7 +93,7 @@ def _resolve(column: exp.Column, scope: Scope, walk: _Walk) -> frozenset[ColumnO
     return frozenset().union(*(_named(source, parts[0], walk) for source in sources.values()))
 
 
-def _named(source: exp.Expr | Scope, name: str, walk: _Walk) -> frozenset[ColumnOf]:
+def _named(source: exp.Expr | Scope, name: str, walk: _LineageWalk) -> frozenset[ColumnOf]:
     if isinstance(source, Scope):
         outputs = walk.outputs.get(id(source), {})
         return outputs.get(name, outputs.get("*", frozenset()))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakesql.names import CHANGE, KEPT_BY_ICEBERG, RECORD
-from lakesql.select.relation import Column, Relation, Scope
+from lakesql.select.relation import QueryColumn, Relation, Scope
 from lakesql.select.sqltext import CHANGE_FIELDS, RECORD_FIELDS
 from lakesql.stream.types import UNKNOWN, struct_of
 
@@ -22,37 +22,37 @@ _ADDED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NameMeaning:
     """What a name may mean: `columns`, of which more than one leave it in doubt, and so many parts of it before fields.
 
     `is_known`: without columns, it surely means nothing in this scope. `lacking` is the relation that it is said to be
     a column of, which has no such column.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[QueryColumn, ...]
     used: int = 1
     is_known: bool = True
     lacking: tuple[str, Relation] | None = None
 
 
-def find_columns(names: list[str], scope: Scope) -> Found:
+def find_columns(names: list[str], scope: Scope) -> NameMeaning:
     """What a name of these parts, in small letters, may mean in a scope."""
     lacking: tuple[str, Relation] | None = None
     for depth in range(1, min(len(names), 4)):
         of = [(name, source) for name, source in scope.sources if is_called(name, source, names[:depth])]
         columns, is_known = _columns_of(names[depth], of)
         if columns or not is_known:
-            return Found(columns, depth + 1, is_known)
+            return NameMeaning(columns, depth + 1, is_known)
         if of and depth == 1:
             lacking = of[0]
     columns, is_known = find_unqualified(names[0], scope.sources)
     if not columns and is_known:
         columns = scope.aliases.get(names[0], ())
         is_known = not scope.is_open
-    return Found(columns, 1, is_known, lacking)
+    return NameMeaning(columns, 1, is_known, lacking)
 
 
-def find_unqualified(name: str, sources: Iterable[tuple[str, Relation]]) -> tuple[tuple[Column, ...], bool]:
+def find_unqualified(name: str, sources: Iterable[tuple[str, Relation]]) -> tuple[tuple[QueryColumn, ...], bool]:
     """The columns that a name without a qualifier may mean, and whether there are surely no others.
 
     What a JOIN has by name it has once, on its left.
@@ -67,8 +67,8 @@ def is_called(name: str, source: Relation, qualifier: list[str]) -> bool:
     return list(source.path[-len(qualifier) :]) == qualifier
 
 
-def _columns_of(name: str, sources: list[tuple[str, Relation]]) -> tuple[tuple[Column, ...], bool]:
-    columns: list[Column] = []
+def _columns_of(name: str, sources: list[tuple[str, Relation]]) -> tuple[tuple[QueryColumn, ...], bool]:
+    columns: list[QueryColumn] = []
     is_known = True
     for _, source in sources:
         if (index := source.index) is None:
@@ -76,7 +76,7 @@ def _columns_of(name: str, sources: list[tuple[str, Relation]]) -> tuple[tuple[C
         elif name in index:
             columns += index[name]
         elif name in source.added:
-            columns.append(Column(name, 0, shape=_ADDED[name]))
+            columns.append(QueryColumn(name, 0, shape=_ADDED[name]))
         else:
             is_known = is_known and not _may_have(name, source)
     return tuple(columns), is_known

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from lakesql.select.relation import Column, Relation, Scope, Sources, Walk, offset_of
+from lakesql.select.relation import QueryColumn, Relation, Scope, Sources, Walk, offset_of
 from lakesql.select.resolve import check_expressions
 from lakesql.stream.types import parse_type
 
@@ -15,7 +15,7 @@ from lakesql.stream.types import parse_type
 def pivoted(pivot: exp.Pivot, name: str, relation: Relation, walk: Walk) -> Relation:
     """The relation behind a PIVOT or UNPIVOT of the one that is called `name`. Notes names that mean nothing."""
     check_pivot(pivot, [(name, relation)], walk)
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[QueryColumn, ...] | None = None
     if pivot.args.get("unpivot") and relation.named is not None:
         gone = {column.name.lower() for column in _taken(pivot)}
         kept = (column for column in relation.named if column.folded not in gone)
@@ -38,11 +38,11 @@ def _taken(pivot: exp.Pivot) -> list[exp.Column]:
     return [column for each in listed for column in each.find_all(exp.Column)]
 
 
-def _added(pivot: exp.Pivot) -> Iterator[Column]:
+def _added(pivot: exp.Pivot) -> Iterator[QueryColumn]:
     """The columns that UNPIVOT adds: the name of what a row was made of, and its values."""
     for field in pivot.fields:
         for name in field.this.find_all(exp.Identifier):
-            yield Column(name.name, offset_of(name), type=parse_type("string"))
+            yield QueryColumn(name.name, offset_of(name), type=parse_type("string"))
     for value in pivot.expressions:
         for name in value.find_all(exp.Identifier):
-            yield Column(name.name, offset_of(name))
+            yield QueryColumn(name.name, offset_of(name))

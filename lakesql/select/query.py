@@ -25,7 +25,7 @@ from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
 from lakesql.select.functions import TABLE_FUNCTIONS
-from lakesql.select.relation import Column, Group, Relation, StreamShape
+from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape
 from lakesql.select.sqltext import Findings, Text, findings_by_offset, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
@@ -75,7 +75,7 @@ class Query:
 
     sql: str
     outputs: tuple[Output, ...] | None
-    offered: tuple[Column, ...] | None
+    offered: tuple[QueryColumn, ...] | None
     streams_read: tuple[str, ...]
     stateful: bool
     aggregated: bool
@@ -100,7 +100,7 @@ def read_query(
     sql: str,
     streams: Mapping[str, StreamShape],
     place: Callable[[int], Place],
-    tables: Mapping[tuple[str, ...], tuple[Column, ...]] = MappingProxyType({}),
+    tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]] = MappingProxyType({}),
     functions_are_known: bool = True,
     this: tuple[str, ...] = (),
 ) -> Query:
@@ -135,7 +135,7 @@ def read_expression(
     text: str,
     columns: Collection[str] | None,
     sides: Collection[str] = (),
-    typed: tuple[Column, ...] = (),
+    typed: tuple[QueryColumn, ...] = (),
 ) -> tuple[str, ...] | Problem:
     """The columns that a configured condition such as `delete_when` reads, or what is wrong with it.
 
@@ -155,7 +155,7 @@ def read_expression(
 def _read(
     sql: str,
     streams: Mapping[str, StreamShape],
-    tables: Mapping[tuple[str, ...], tuple[Column, ...]],
+    tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
     functions_are_known: bool,
     this: tuple[str, ...],
     findings: Findings,
@@ -231,9 +231,9 @@ def _words(tree: exp.Query, text: Text) -> frozenset[str] | None:
     return None if reads_unnamed else frozenset(token.text.lower() for token in text.tokens)
 
 
-def _plain(column: Column) -> Column:
+def _plain(column: QueryColumn) -> QueryColumn:
     """A column as readers of the table see it, who know nothing of the stream it came from."""
-    return Column(column.name, 0, type=parse_type(stored_type(column.type.text)) if column.type else None)
+    return QueryColumn(column.name, 0, type=parse_type(stored_type(column.type.text)) if column.type else None)
 
 
 def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
@@ -276,7 +276,7 @@ def _first_error(error: ParseError, tokens: list[Token]) -> tuple[int, str]:
     return offset, f"{what}: {'something is missing' if reason.startswith('Required') else reason}."
 
 
-def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Output, ...] | None:
+def _outputs(columns: tuple[QueryColumn, ...] | None, findings: Findings) -> tuple[Output, ...] | None:
     """The model's columns, each with a name that a table can have."""
     if columns is None:
         return None
@@ -306,7 +306,7 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
     return tuple(outputs)
 
 
-def _note_unnamed(column: Column, columns: tuple[Column, ...], findings: Findings) -> None:
+def _note_unnamed(column: QueryColumn, columns: tuple[QueryColumn, ...], findings: Findings) -> None:
     """Notes a column of the model that has no name but the one that Spark makes up."""
     beside = [it.name or "" for it in columns if it.is_made_up and it.offset == column.offset]
     if len(beside) < 2:
@@ -320,7 +320,7 @@ def _note_unnamed(column: Column, columns: tuple[Column, ...], findings: Finding
 
 
 def _read_condition(
-    text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[Column, ...]
+    text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[QueryColumn, ...]
 ) -> tuple[str, ...] | str:
     prefix = "SELECT "
     findings = findings_by_offset()

@@ -23,7 +23,7 @@ class StreamShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class QueryColumn:
     """A column of a relation. `stream` and `column` say that it is plainly this column of this stream.
 
     `change` is the field of `_change` that it plainly is.
@@ -89,7 +89,7 @@ class Relation:
     `path` is what it is called by its catalog and namespace, in small letters, where it has no alias.
     """
 
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[QueryColumn, ...] | None = None
     streams: tuple[str, ...] = ()
     stateful: bool = False
     aggregated: bool = False
@@ -101,21 +101,21 @@ class Relation:
     groups: tuple[Group, ...] | None = None
     selects: frozenset[int] = frozenset()
     using: tuple[str, ...] = ()
-    offered: tuple[Column, ...] | None = None
+    offered: tuple[QueryColumn, ...] | None = None
     added: frozenset[str] = frozenset()
     path: tuple[str, ...] = ()
-    _index: Mapping[str, tuple[Column, ...]] | None = field(default=None, init=False, repr=False, compare=False)
+    _index: Mapping[str, tuple[QueryColumn, ...]] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
-    def named(self) -> tuple[Column, ...] | None:
+    def named(self) -> tuple[QueryColumn, ...] | None:
         """The columns that names may mean; None where they cannot be known."""
         return self.offered if self.columns is None else self.columns
 
     @property
-    def index(self) -> Mapping[str, tuple[Column, ...]] | None:
+    def index(self) -> Mapping[str, tuple[QueryColumn, ...]] | None:
         """The columns that names may mean, by name in small letters; None where they cannot be known."""
         if self._index is None and self.named is not None:
-            index: dict[str, tuple[Column, ...]] = {}
+            index: dict[str, tuple[QueryColumn, ...]] = {}
             for column in self.named:
                 same = index.get(column.folded, ())
                 if all(column.made is not other.made for other in same):
@@ -124,15 +124,15 @@ class Relation:
         return self._index
 
     @property
-    def by_name(self) -> Mapping[str, Column] | None:
+    def by_name(self) -> Mapping[str, QueryColumn] | None:
         """The same by name in small letters; None also where Spark makes up the name of one."""
         index = self.index
         return None if index is None or "" in index else {name: found[-1] for name, found in index.items()}
 
 
-def columns_side_by_side(relations: Iterable[Relation]) -> tuple[Column, ...] | None:
+def columns_side_by_side(relations: Iterable[Relation]) -> tuple[QueryColumn, ...] | None:
     """The columns that `*` gives of the relations of a FROM; None where some are not known."""
-    columns: list[Column] = []
+    columns: list[QueryColumn] = []
     for relation in relations:
         if relation.columns is None:
             return None
@@ -141,9 +141,9 @@ def columns_side_by_side(relations: Iterable[Relation]) -> tuple[Column, ...] | 
     return tuple(columns)
 
 
-def columns_of_one(relations: Iterable[Relation], one: Relation) -> tuple[Column, ...] | None:
+def columns_of_one(relations: Iterable[Relation], one: Relation) -> tuple[QueryColumn, ...] | None:
     """The columns that `t.*` gives of one relation of a FROM: by what it is joined comes first here too."""
-    columns: list[Column] | None = None
+    columns: list[QueryColumn] | None = None
     for relation in relations:
         if relation is one:
             columns = None if one.columns is None else list(one.columns)
@@ -152,7 +152,7 @@ def columns_of_one(relations: Iterable[Relation], one: Relation) -> tuple[Column
     return None if columns is None else tuple(columns)
 
 
-def _with_first(columns: list[Column], names: tuple[str, ...]) -> list[Column]:
+def _with_first(columns: list[QueryColumn], names: tuple[str, ...]) -> list[QueryColumn]:
     first = [column for name in names for column in columns if column.folded == name]
     return [*first, *(column for column in columns if column not in first)]
 
@@ -171,7 +171,7 @@ class Scope:
     """
 
     sources: tuple[tuple[str, Relation], ...] = ()
-    aliases: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    aliases: Mapping[str, tuple[QueryColumn, ...]] = field(default_factory=dict)
     variables: Mapping[str, SparkType | None] = field(default_factory=dict)
     is_open: bool = False
 
@@ -201,14 +201,14 @@ class Walk:
     findings: Findings
     inserts: set[int] = field(default_factory=set)
     shapes: dict[int, str] = field(default_factory=dict)
-    tables: Mapping[tuple[str, ...], tuple[Column, ...]] = field(default_factory=dict)
+    tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]] = field(default_factory=dict)
     around: list[Scope] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
     flowing: dict[int, tuple[exp.Select, Sources]] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
     event_times: dict[int, str] = field(default_factory=dict)
     counted: frozenset[int] = frozenset()
-    read: dict[int, tuple[Column, ...] | None] = field(default_factory=dict)
+    read: dict[int, tuple[QueryColumn, ...] | None] = field(default_factory=dict)
     ctes: Mapping[int, int] = field(default_factory=dict)
     unbounded: dict[str, None] = field(default_factory=dict)
     reads_tables: bool = False

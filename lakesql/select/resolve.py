@@ -16,7 +16,7 @@ from lakesql.errors import did_you_mean
 from lakesql.select.columns import add_aliases, aliases_of, starred
 from lakesql.select.derive import WINDOW, derive_shape, field_of, lambdas_of, with_variables
 from lakesql.select.lookup import find_columns, find_unqualified, is_called
-from lakesql.select.relation import Column, Relation, Scope, Sources, Walk, offset_of
+from lakesql.select.relation import QueryColumn, Relation, Scope, Sources, Walk, offset_of
 from lakesql.stream.types import SparkType, find_field
 
 _WITH_ALIASES = ("group", "having", "qualify", "order", "sort", "distribute", "cluster", "windows")
@@ -43,14 +43,14 @@ _WITHOUT_FIELDS = frozenset(
 """The types whose values have nothing in them."""
 
 
-def scope_of(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None) -> Scope:
+def scope_of(select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None) -> Scope:
     """The scope of a SELECT, for the queries inside its expressions. What a semi join hides may be named in its ON."""
     if any(source.columns == () for _, source in sources):
         return Scope(is_open=True)
     return Scope(tuple(sources), aliases_of(columns or ()), is_open=columns is None)
 
 
-def check_names(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, walk: Walk) -> bool:
+def check_names(select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None, walk: Walk) -> bool:
     """Notes the names in a SELECT's own expressions that mean nothing. Those in its joins are `check_join`'s.
 
     Says whether there were none.
@@ -182,17 +182,19 @@ def _check_column(column: exp.Column, scope: Scope, walk: Walk) -> None:
         _note_unknown(parts, len(column.parts) > 1, lacking, scopes, walk)
 
 
-def _windows_of(select: exp.Select) -> dict[str, tuple[Column, ...]]:
+def _windows_of(select: exp.Select) -> dict[str, tuple[QueryColumn, ...]]:
     """The columns `window` and `session_window` of a SELECT that calls a function of that name."""
     if select.args.get("group") is None:
         return {}
     called = {call.name.lower() for call in select.find_all(exp.Anonymous) if call.name.lower() in _WINDOWS}
-    return {name: (Column(name, 0, shape=WINDOW),) for name in called}
+    return {name: (QueryColumn(name, 0, shape=WINDOW),) for name in called}
 
 
-def _columns_of_items(select: exp.Select, columns: tuple[Column, ...] | None) -> dict[int, tuple[Column, ...]]:
+def _columns_of_items(
+    select: exp.Select, columns: tuple[QueryColumn, ...] | None
+) -> dict[int, tuple[QueryColumn, ...]]:
     """The columns that the aliases of a SELECT name, by the expression."""
-    by_offset: dict[int, tuple[Column, ...]] = {}
+    by_offset: dict[int, tuple[QueryColumn, ...]] = {}
     for column in columns or ():
         by_offset[column.offset] = (*by_offset.get(column.offset, ()), column)
     found = {}
@@ -200,20 +202,22 @@ def _columns_of_items(select: exp.Select, columns: tuple[Column, ...] | None) ->
         names = item.expressions if isinstance(item, exp.Aliases) else [item.args.get("alias")]
         offsets = [offset_of(name) for name in names if isinstance(name, exp.Expr)]
         known = [column for offset in offsets for column in by_offset.get(offset, ())]
-        found[id(item)] = tuple(known) or tuple(Column(name.name, 0) for name in names if isinstance(name, exp.Expr))
+        found[id(item)] = tuple(known) or tuple(
+            QueryColumn(name.name, 0) for name in names if isinstance(name, exp.Expr)
+        )
     return found
 
 
-def _field_of_item(item: exp.Expr, scope: Scope) -> tuple[Column, ...]:
+def _field_of_item(item: exp.Expr, scope: Scope) -> tuple[QueryColumn, ...]:
     """The field that an expression of a SELECT is, which has its name as an alias would."""
     is_path = isinstance(item, exp.Column) and len(item.parts) > 1
     if not is_path and not (isinstance(item, exp.Dot) and isinstance(item.expression, exp.Identifier)):
         return ()
     name = item.expression.name if isinstance(item, exp.Dot) else item.name
-    return (Column(name, 0, shape=derive_shape(item, scope)),)
+    return (QueryColumn(name, 0, shape=derive_shape(item, scope)),)
 
 
-def _aliased(columns: tuple[Column, ...] | None) -> Iterator[Column]:
+def _aliased(columns: tuple[QueryColumn, ...] | None) -> Iterator[QueryColumn]:
     """The columns of a SELECT by which its other clauses may name them; of several with one name the first."""
     seen: set[str] = set()
     for column in columns or ():
@@ -259,7 +263,7 @@ def _note_ambiguous(name: exp.Expr, walk: Walk) -> None:
     walk.findings.add("ambiguous-column", offset_of(name), what, why)
 
 
-def _suggest(name: exp.Expr, columns: Iterable[Column]) -> str:
+def _suggest(name: exp.Expr, columns: Iterable[QueryColumn]) -> str:
     return did_you_mean(name.name, dict.fromkeys(column.name for column in columns if column.name))
 
 

@@ -36,9 +36,9 @@ from lakesql.select.refusals import (
 )
 from lakesql.select.relation import (
     Carried,
-    Column,
     Group,
     Names,
+    QueryColumn,
     Relation,
     Scope,
     Sources,
@@ -61,7 +61,7 @@ def read_relation(
     tree: exp.Query,
     text: Text,
     streams: Mapping[str, StreamShape],
-    tables: Mapping[tuple[str, ...], tuple[Column, ...]],
+    tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
     findings: Findings,
 ) -> tuple[Relation, Walk]:
     """The relation that a model's whole tree is, and what the pass over it found."""
@@ -184,7 +184,7 @@ def _note_state(
     select: exp.Select,
     mark: int,
     sources: Sources,
-    columns: tuple[Column, ...] | None,
+    columns: tuple[QueryColumn, ...] | None,
     read: Relation,
     kind: _Kind,
     walk: Walk,
@@ -202,7 +202,9 @@ def _note_state(
         walk.event_times[mark] = find_event_time(select, mark, sources, columns, walk)
 
 
-def _keys(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, kind: _Kind) -> tuple[Column, ...]:
+def _keys(
+    select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None, kind: _Kind
+) -> tuple[QueryColumn, ...]:
     """The columns by which a SELECT groups: those of its GROUP BY, and with DISTINCT all."""
     keys = group_keys(select, sources, columns) if kind.aggregated else ()
     return (*keys, *(columns or ())) if kind.distinct else keys
@@ -212,7 +214,7 @@ def _groups(
     select: exp.Select,
     mark: int,
     sources: Sources,
-    columns: tuple[Column, ...] | None,
+    columns: tuple[QueryColumn, ...] | None,
     read: Relation,
     kind: _Kind,
     walk: Walk,
@@ -415,7 +417,7 @@ def _stream(name: str, shape: StreamShape, offset: int) -> Relation:
     if shape.columns is None:
         return Relation(None, (name,), carried=carried, source=name)
     columns = tuple(
-        Column(column, offset, name, column, event_time=column.lower() == watermark, type=kind)
+        QueryColumn(column, offset, name, column, event_time=column.lower() == watermark, type=kind)
         for column, kind in zip_longest(shape.columns, map(parse_type, shape.types))
     )
     return Relation(columns, (name,), carried=Carried("known star", len(columns)))
@@ -431,11 +433,11 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
     return Relation(generated_columns(function, offset or 0, Scope()))
 
 
-def _values_columns(values: exp.Values) -> tuple[Column, ...]:
+def _values_columns(values: exp.Values) -> tuple[QueryColumn, ...]:
     """The columns of VALUES, as Spark calls them."""
     first = values.expressions[0]
     parts = first.expressions if isinstance(first, exp.Tuple) else [first]
-    return tuple(Column(f"col{number}", 0, is_made_up=True) for number in range(1, len(parts) + 1))
+    return tuple(QueryColumn(f"col{number}", 0, is_made_up=True) for number in range(1, len(parts) + 1))
 
 
 def _lateral(lateral: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[str, Relation]:
@@ -520,7 +522,7 @@ def _check_order(operation: exp.SetOperation, relation: Relation, walk: Walk) ->
     check_expressions(found, Scope((("", relation),)), walk)
 
 
-def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | None:
+def _agreed(branches: list[tuple[QueryColumn, ...] | None]) -> tuple[QueryColumn, ...] | None:
     """The columns of a union: the first branch's names, and what all branches agree on."""
     first = branches[0]
     if first is None:
@@ -528,7 +530,7 @@ def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | N
     agreed = list(first)
     for branch in branches[1:]:
         if branch is None or len(branch) != len(agreed):
-            return tuple(Column(column.name, column.offset) for column in first)
+            return tuple(QueryColumn(column.name, column.offset) for column in first)
         for index, (ours, theirs) in enumerate(zip(agreed, branch, strict=True)):
             plain = (ours.stream, (ours.column or "").lower()) == (theirs.stream, (theirs.column or "").lower())
             agreed[index] = replace(
@@ -571,7 +573,7 @@ def _together(relations: list[Relation], joined: bool = True) -> Relation:
 
 
 def _read_subqueries(
-    select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, names: Names, walk: Walk
+    select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None, names: Names, walk: Walk
 ) -> None:
     """Reads the queries inside the SELECT's expressions, which must not read a stream."""
     if len(walk.seen) == len(walk.text.inserts):

@@ -9,12 +9,12 @@ from lakesql.names import EVENT_TIME, POSITION
 from lakesql.select.carry import CARRY
 from lakesql.select.columns import key_columns
 from lakesql.select.groups import is_sets
-from lakesql.select.relation import Column, Sources, Walk, mark_of, unaliased
+from lakesql.select.relation import QueryColumn, Sources, Walk, mark_of, unaliased
 from lakesql.select.sqltext import clause, projections, split_list
 
 
 def find_event_time(
-    select: exp.Select, mark: int, sources: Sources, columns: tuple[Column, ...] | None, walk: Walk
+    select: exp.Select, mark: int, sources: Sources, columns: tuple[QueryColumn, ...] | None, walk: Walk
 ) -> str:
     """The expression of the key of GROUP BY, or the column of DISTINCT, that is an event time; '' where none is."""
     text, group, outputs = walk.text, select.args.get("group"), columns or ()

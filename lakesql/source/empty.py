@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lakesql.location import local_folder
-from lakesql.source.origin import Origin
+from lakesql.source.origin import StreamOrigin
 from lakesql.source.pattern import is_pattern, named_folder, unescape_glob
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def explain_no_files(glob: str) -> str:
     return f"{said}: there is no {f'folder {folder}' if is_pattern(glob) else 'file or folder of this name'}"
 
 
-def explain_no_records(origin: Origin, beginnings: Offsets, ends: Offsets) -> str:
+def explain_no_records(origin: StreamOrigin, beginnings: Offsets, ends: Offsets) -> str:
     """That the topics hold no record, by what each partition's first offset is and the one behind its last; '' where
     they hold some."""
     if not ends:

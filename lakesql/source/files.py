@@ -11,7 +11,7 @@ from lakesql.decode import option
 from lakesql.errors import Problem
 from lakesql.location import absolute, local_folder
 from lakesql.source.file_folder import BATCHES, check_folder, is_position_of_files, read_folder
-from lakesql.source.origin import Brings, Origin
+from lakesql.source.origin import Brings, StreamOrigin
 from lakesql.source.source import AskedStream, Now, Source
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Files(Source):
         """Its folder."""
         return (self.path,)
 
-    def files(self, origin: Origin) -> str | None:
+    def files(self, origin: StreamOrigin) -> str | None:
         """What the stream's path means below its own."""
         from lakesql.source.pattern import files_below
 

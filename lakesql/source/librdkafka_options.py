@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LibrdkafkaSettings:
     """What librdkafka is given, and the options that have no counterpart in it, each with what it would take."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
 
-def librdkafka_options(connection: Kafka) -> Options:
+def librdkafka_options(connection: Kafka) -> LibrdkafkaSettings:
     """The connection's options in librdkafka's words."""
     protocol = connection.options.get("security.protocol", "PLAINTEXT").upper()
     unused = tuple(start for start, used in (("ssl.", "SSL"), ("sasl.", "SASL")) if used not in protocol)
     given = {name: value for name, value in connection.options.items() if not name.startswith(unused)}
     settings = {"bootstrap.servers": connection.bootstrap_servers}
     unknown: dict[str, str] = {}
-    for found in (_trusted(given), _own_certificate(given), _login(given) if "SASL" in protocol else Options()):
+    for found in (
+        _trusted(given),
+        _own_certificate(given),
+        _login(given) if "SASL" in protocol else LibrdkafkaSettings(),
+    ):
         settings |= found.settings
         unknown |= found.unknown
     for name, value in given.items():
@@ -39,7 +43,7 @@ def librdkafka_options(connection: Kafka) -> Options:
             settings[name] = value.lower() or "none"
         elif name not in _IMMATERIAL and not name.startswith(_READ_TOGETHER):
             unknown[name] = ""
-    return Options(settings, unknown)
+    return LibrdkafkaSettings(settings, unknown)
 
 
 _SAME = frozenset({"client.id", "client.dns.lookup", "security.protocol", "sasl.mechanism", "ssl.key.password"})
@@ -85,26 +89,26 @@ _READ_TOGETHER = ("ssl.truststore.", "ssl.keystore.", "sasl.jaas.config")
 """Beginnings of options that are read together with others, in a function of their own."""
 
 
-def _trusted(given: Mapping[str, str]) -> Options:
+def _trusted(given: Mapping[str, str]) -> LibrdkafkaSettings:
     """Whose certificates are trusted: of stores, librdkafka reads PEM alone."""
     stores = {name: value for name, value in given.items() if name.startswith("ssl.truststore.")}
     kind = stores.pop("ssl.truststore.type", "JKS").upper()
     if kind != "PEM":
-        return Options(unknown=dict.fromkeys(stores, "ssl.truststore.type: PEM"))
+        return LibrdkafkaSettings(unknown=dict.fromkeys(stores, "ssl.truststore.type: PEM"))
     names = {"ssl.truststore.location": "ssl.ca.location", "ssl.truststore.certificates": "ssl.ca.pem"}
     return _renamed(stores, names)
 
 
-def _own_certificate(given: Mapping[str, str]) -> Options:
+def _own_certificate(given: Mapping[str, str]) -> LibrdkafkaSettings:
     """The client's own certificate and key: PEM, in a file or as text, or a file of PKCS12."""
     stores = {name: value for name, value in given.items() if name.startswith("ssl.keystore.")}
     kind = stores.pop("ssl.keystore.type", "JKS").upper()
     if kind == "PKCS12":
         return _renamed(stores, {name: name for name in ("ssl.keystore.location", "ssl.keystore.password")})
     if kind != "PEM":
-        return Options(unknown=dict.fromkeys(stores, "ssl.keystore.type: PEM or PKCS12"))
+        return LibrdkafkaSettings(unknown=dict.fromkeys(stores, "ssl.keystore.type: PEM or PKCS12"))
     if stores.get("ssl.keystore.certificate.chain", "").count("BEGIN CERTIFICATE") > 1:
-        return Options(
+        return LibrdkafkaSettings(
             unknown={"ssl.keystore.certificate.chain": "one certificate, or a chain by ssl.keystore.location"}
         )
     names = {"ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem"}
@@ -112,30 +116,32 @@ def _own_certificate(given: Mapping[str, str]) -> Options:
         return _renamed(stores, names)
     both = stores.pop("ssl.keystore.location")  # a file that has the certificate and the key
     found = _renamed(stores, names)
-    return Options({**found.settings, "ssl.certificate.location": both, "ssl.key.location": both}, found.unknown)
+    return LibrdkafkaSettings(
+        {**found.settings, "ssl.certificate.location": both, "ssl.key.location": both}, found.unknown
+    )
 
 
-def _renamed(given: Mapping[str, str], names: Mapping[str, str]) -> Options:
-    return Options(
+def _renamed(given: Mapping[str, str], names: Mapping[str, str]) -> LibrdkafkaSettings:
+    return LibrdkafkaSettings(
         {names[name]: value for name, value in given.items() if name in names},
         dict.fromkeys(given.keys() - names.keys(), ""),
     )
 
 
-def _login(given: Mapping[str, str]) -> Options:
+def _login(given: Mapping[str, str]) -> LibrdkafkaSettings:
     """User and password of `sasl.jaas.config`."""
     mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        return Options(unknown={"sasl.mechanism": "PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512"})
+        return LibrdkafkaSettings(unknown={"sasl.mechanism": "PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512"})
     found = _LOGIN.fullmatch(given.get("sasl.jaas.config", ""))
     module = "ScramLoginModule" if mechanism.startswith("SCRAM") else "PlainLoginModule"
     if found is None or not found["module"].endswith(f".{module}"):
-        return Options(unknown={"sasl.jaas.config": f"{module}, as sasl.mechanism says"})
+        return LibrdkafkaSettings(unknown={"sasl.jaas.config": f"{module}, as sasl.mechanism says"})
     said = {name: _unquoted(value) for name, value in _LOGIN_OPTION.findall(found["options"])}
     user, password = said.get("username"), said.get("password")
     if said.keys() != {"username", "password"} or user is None or password is None:
-        return Options(unknown={"sasl.jaas.config": "a username and a password, and nothing else"})
-    return Options({"sasl.username": user, "sasl.password": password})
+        return LibrdkafkaSettings(unknown={"sasl.jaas.config": "a username and a password, and nothing else"})
+    return LibrdkafkaSettings({"sasl.username": user, "sasl.password": password})
 
 
 _LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+(required|requisite|sufficient|optional)(?P<options>.*);\s*", re.I | re.S)

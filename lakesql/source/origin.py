@@ -17,7 +17,7 @@ Brings = Literal["records", "files", "rows"]
 """What is found at an origin: single records, as a broker keeps them; files of them; or rows that need no parsing."""
 
 
-class Origin(Protocol):
+class StreamOrigin(Protocol):
     """Where a stream's records are, as its own entry says it."""
 
     brings: ClassVar[Brings]
@@ -78,7 +78,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Topics(Origin):
+class Topics(StreamOrigin):
     """Topics by name. In a recording each has a folder."""
 
     names: tuple[str, ...]
@@ -138,7 +138,7 @@ class Topics(Origin):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPattern(Origin):
+class TopicPattern(StreamOrigin):
     """Topics whose whole name matches a regular expression."""
 
     pattern: str
@@ -183,7 +183,7 @@ class TopicPattern(Origin):
 
 
 @dataclass(frozen=True, slots=True)
-class FilePath(Origin):
+class FilePath(StreamOrigin):
     """Plain files: a path with globs, relative to the connection's."""
 
     path: str
@@ -220,7 +220,7 @@ class FilePath(Origin):
 
 
 @dataclass(frozen=True, slots=True)
-class Generated(Origin):
+class Generated(StreamOrigin):
     """Rows that the connection makes by itself, or that a table has: nothing is said of where they are."""
 
     brings: ClassVar[Brings] = "rows"
@@ -249,10 +249,10 @@ class Generated(Origin):
         return {"timestamp": "timestamp", "value": "bigint"}
 
 
-UNSAID: Origin = Generated()
+UNSAID: StreamOrigin = Generated()
 """The origin of a stream that does not say any."""
 
-ORIGINS: tuple[type[Origin], ...] = (Topics, TopicPattern, FilePath, Generated)
+ORIGINS: tuple[type[StreamOrigin], ...] = (Topics, TopicPattern, FilePath, Generated)
 """All of them: what a cache may hold."""
 
 
@@ -264,7 +264,7 @@ def read_path(path: str, place: Place) -> FilePath:
     return FilePath(path)
 
 
-ORIGIN_OPTIONS: Mapping[str, Callable[[Any, Place], Origin]] = {
+ORIGIN_OPTIONS: Mapping[str, Callable[[Any, Place], StreamOrigin]] = {
     "topic": lambda topic, _: Topics((topic,)),
     "topics": lambda topics, _: Topics(topics),
     "pattern": lambda pattern, _: TopicPattern(pattern),

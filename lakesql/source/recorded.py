@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from lakesql.decode import option
 from lakesql.location import absolute, local_folder
 from lakesql.source.file_folder import BATCHES, check_folder, is_position_of_files, read_folder
-from lakesql.source.origin import Brings, Origin
+from lakesql.source.origin import Brings, StreamOrigin
 from lakesql.source.source import AskedStream, Now, Source
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Recorded(Source):
         """Its folder."""
         return (self.path,)
 
-    def files(self, origin: Origin) -> str | None:
+    def files(self, origin: StreamOrigin) -> str | None:
         """The files in the folders of the topics."""
         from lakesql.source.pattern import files_below
 

@@ -20,7 +20,7 @@ from lakesql.source.origin import Brings
 if TYPE_CHECKING:
     from lakesql.errors import Place, Problem
     from lakesql.source.kafka import Kafka
-    from lakesql.source.origin import Origin
+    from lakesql.source.origin import StreamOrigin
     from lakesql.source.seen_files import SeenFile, StoredFiles
     from lakesql.source.stream_state import FoundTopics, Position, SourceState
 
@@ -39,7 +39,7 @@ class AskedStream(Protocol):
         """Its name."""
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> StreamOrigin:
         """Where its records are."""
 
     @property
@@ -139,7 +139,7 @@ class Source(Protocol):
         """The folders or URLs below which it reads files; none where it reads none."""
         return ()
 
-    def files(self, origin: Origin) -> str | None:
+    def files(self, origin: StreamOrigin) -> str | None:
         """The pattern of the files that are read for an origin; None where it reads none."""
         return None
 

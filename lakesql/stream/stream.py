@@ -14,7 +14,7 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
-from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, Origin
+from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
 from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
@@ -270,7 +270,7 @@ class Stream:
     name: str
     description: str
     connection: str
-    origin: Origin
+    origin: StreamOrigin
     format: Format
     schema: str
     envelope: Envelope
@@ -373,7 +373,7 @@ def read_stream(node: Node) -> Stream:
     return stream
 
 
-def _is_multiline(options: _StreamOptions, origin: Origin) -> bool:
+def _is_multiline(options: _StreamOptions, origin: StreamOrigin) -> bool:
     """Whether a record may have several lines: those of a topic are what they are."""
     if options.multiline is not None:
         return options.multiline
@@ -382,7 +382,7 @@ def _is_multiline(options: _StreamOptions, origin: Origin) -> bool:
     return FORMATS[options.format].is_multiline and origin.brings == "files"
 
 
-def _read_origin(options: _StreamOptions, node: Node) -> Origin:
+def _read_origin(options: _StreamOptions, node: Node) -> StreamOrigin:
     given = [key for key in ORIGIN_OPTIONS if getattr(options, key)]
     if len(given) > 1:
         what = f"Stream '{options.name}' says {' and '.join(given)}."
@@ -392,7 +392,7 @@ def _read_origin(options: _StreamOptions, node: Node) -> Origin:
     return UNSAID
 
 
-def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tuple[Column, ...]:
+def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) -> tuple[Column, ...]:
     if options.columns:
         return options.columns
     if origin.columns:

@@ -13,7 +13,7 @@ from lakesql.template import values
 from lakesql.template.jinja import entry_of, start_of
 from lakesql.template.library import TAKE_MISSING, Library
 from lakesql.template.reader import Macro
-from lakesql.template.values import Missing, Namespace, TemplateError, failed, too_large
+from lakesql.template.values import MissingEntry, Namespace, TemplateError, failed, too_large
 from lakesql.words import answer
 
 MAX_MACRO_DEPTH = 30
@@ -49,7 +49,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Run:
+class Rendering:
     """One rendering: what it reads, what it has written, and what it may still spend.
 
     `edges` are what `stream` and `ref` give for the names they take. `reached` are the ids of what not every rendering
@@ -108,7 +108,7 @@ class Run:
             self.out, self.length, self.pieces = out, length, pieces
 
 
-def run(state: Run, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]:
+def run(state: Rendering, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]:
     """The text that `body` writes, and where each piece of it comes from. A `TemplateError` when it cannot go on."""
     try:
         _write(state, body, state.module)
@@ -120,7 +120,7 @@ def run(state: Run, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]
 # Statements.
 
 
-def _write(state: Run, body: Iterable[nodes.Node], scope: Scope) -> None:
+def _write(state: Rendering, body: Iterable[nodes.Node], scope: Scope) -> None:
     part: nodes.Node | None = None
     try:
         for node in body:
@@ -137,7 +137,7 @@ def _write(state: Run, body: Iterable[nodes.Node], scope: Scope) -> None:
         raise
 
 
-def _write_output(state: Run, item: nodes.Node, scope: Scope) -> None:
+def _write_output(state: Rendering, item: nodes.Node, scope: Scope) -> None:
     state.budget.charge(1)
     if type(item) is nodes.TemplateData:
         state.emit(item.data, item.lineno, True)
@@ -146,7 +146,7 @@ def _write_output(state: Run, item: nodes.Node, scope: Scope) -> None:
         state.emit(text, 0 if state.pieces is None else state.opening(item), False)
 
 
-def _write_if(state: Run, node: nodes.If, scope: Scope) -> None:
+def _write_if(state: Rendering, node: nodes.If, scope: Scope) -> None:
     taken = next((branch.body for branch in (node, *node.elif_) if _value(state, branch.test, scope)), node.else_)
     state.reached.add(id(taken))
     _write(state, taken, scope)
@@ -155,7 +155,7 @@ def _write_if(state: Run, node: nodes.If, scope: Scope) -> None:
 _LOOP = ("index", "index0", "revindex", "revindex0", "first", "last", "length")
 
 
-def _write_for(state: Run, node: nodes.For, scope: Scope) -> None:
+def _write_for(state: Rendering, node: nodes.For, scope: Scope) -> None:
     items = _value(state, node.iter, scope)
     if not isinstance(items, str | list | tuple | dict):
         what = f"{values.kind_of(items).capitalize()} cannot be gone through."
@@ -201,20 +201,20 @@ def _assign(target: nodes.Node, value: Any, scope: Scope, at: int) -> Scope:
     return scope
 
 
-def _captured(state: Run, block: nodes.AssignBlock | nodes.FilterBlock, scope: Scope) -> Any:
+def _captured(state: Rendering, block: nodes.AssignBlock | nodes.FilterBlock, scope: Scope) -> Any:
     """The text of a block, through the block's filter."""
     text = state.capture(block.body, state.inner(scope))
     return text if block.filter is None else _value(state, block.filter, {**state.inner(scope), CAPTURED: text})
 
 
-def _write_with(state: Run, node: nodes.With, scope: Scope) -> None:
+def _write_with(state: Rendering, node: nodes.With, scope: Scope) -> None:
     inner = state.inner(scope)
     for target, value in zip(node.targets, node.values, strict=True):
         _assign(target, _value(state, value, scope), inner, node.lineno)
     _write(state, node.body, inner)
 
 
-def _write_call_block(state: Run, block: nodes.CallBlock, scope: Scope) -> None:
+def _write_call_block(state: Rendering, block: nodes.CallBlock, scope: Scope) -> None:
     around = state.callers[-1] if state.callers else None
 
     def caller(arguments: list[Any]) -> str:
@@ -234,7 +234,7 @@ def _write_call_block(state: Run, block: nodes.CallBlock, scope: Scope) -> None:
 
 
 # Tables by the type of the node: a `match` would try its cases one after the other.
-_STATEMENTS: dict[type[nodes.Node], Callable[[Run, Any, Scope], object]] = {
+_STATEMENTS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], object]] = {
     nodes.If: _write_if,
     nodes.For: _write_for,
     nodes.Assign: lambda state, node, scope: _assign(node.target, _value(state, node.node, scope), scope, node.lineno),
@@ -253,17 +253,17 @@ _STATEMENTS: dict[type[nodes.Node], Callable[[Run, Any, Scope], object]] = {
 # Expressions.
 
 
-def _value(state: Run, node: nodes.Node, scope: Scope) -> Any:
+def _value(state: Rendering, node: nodes.Node, scope: Scope) -> Any:
     """The value of an expression; a TemplateError that knows its place when there is none."""
     value = _value_or_missing(state, node, scope)
-    if type(value) is Missing:
+    if type(value) is MissingEntry:
         known = value._undefined_obj if isinstance(value._undefined_obj, dict) else ()
         hint = answer("template", entry_of(node)) or did_you_mean(str(value._undefined_name), map(str, known))
         raise TemplateError("undefined-variable", value._undefined_message, hint, _at(node))
     return value
 
 
-def _value_or_missing(state: Run, node: nodes.Node, scope: Scope) -> Any:
+def _value_or_missing(state: Rendering, node: nodes.Node, scope: Scope) -> Any:
     state.budget.left -= 1
     try:
         return _EXPRESSIONS[type(node)](state, node, scope)
@@ -288,7 +288,7 @@ def _at(node: nodes.Node) -> int:
             return node.lineno
 
 
-def _evaluate_item(state: Run, node: nodes.Getitem, scope: Scope) -> Any:
+def _evaluate_item(state: Rendering, node: nodes.Getitem, scope: Scope) -> Any:
     value = _value(state, node.node, scope)
     if not isinstance(node.arg, nodes.Slice):
         return values.item_of(value, _value(state, node.arg, scope))
@@ -300,7 +300,7 @@ def _evaluate_item(state: Run, node: nodes.Getitem, scope: Scope) -> Any:
     return value[slice(*bounds)]
 
 
-def _evaluate_filter(state: Run, node: nodes.Filter | nodes.Test, scope: Scope) -> Any:
+def _evaluate_filter(state: Rendering, node: nodes.Filter | nodes.Test, scope: Scope) -> Any:
     read = _value_or_missing if node.name in TAKE_MISSING else _value
     value = scope[CAPTURED] if node.node is None else read(state, node.node, scope)
     call = state.budget.call_filter if type(node) is nodes.Filter else state.budget.call_test
@@ -310,7 +310,7 @@ def _evaluate_filter(state: Run, node: nodes.Filter | nodes.Test, scope: Scope) 
 _COMPARISONS = {"lteq": ("le", True), "gteq": ("ge", True), "notin": ("in", False)}
 
 
-def _evaluate_comparison(state: Run, node: nodes.Compare, scope: Scope) -> bool:
+def _evaluate_comparison(state: Rendering, node: nodes.Compare, scope: Scope) -> bool:
     left = _value(state, node.expr, scope)
     for operand in node.ops:
         right = _value(state, operand.expr, scope)
@@ -321,13 +321,13 @@ def _evaluate_comparison(state: Run, node: nodes.Compare, scope: Scope) -> bool:
     return True
 
 
-def _evaluate_choice(state: Run, node: nodes.CondExpr, scope: Scope) -> Any:
+def _evaluate_choice(state: Rendering, node: nodes.CondExpr, scope: Scope) -> Any:
     chosen = node.expr1 if _value(state, node.test, scope) else node.expr2
     state.reached.add(id(chosen))
     return "" if chosen is None else _value(state, chosen, scope)
 
 
-def _evaluate_call(state: Run, node: Any, scope: Scope) -> Any:
+def _evaluate_call(state: Rendering, node: Any, scope: Scope) -> Any:
     if isinstance(node.node, nodes.Getattr):
         value = _value(state, node.node.node, scope)
         return state.budget.call_method(value, node.node.attr, *_arguments(state, node, scope))
@@ -355,7 +355,7 @@ def _evaluate_call(state: Run, node: Any, scope: Scope) -> Any:
     raise failed(f"'{name}' does not take these arguments.")
 
 
-def _read_var(state: Run, node: Any, scope: Scope) -> Any:
+def _read_var(state: Rendering, node: Any, scope: Scope) -> Any:
     name = node.args[0].value
     if name in state.vars:
         return values.value_of(state.vars[name])
@@ -366,12 +366,12 @@ def _read_var(state: Run, node: Any, scope: Scope) -> Any:
     raise TemplateError("undefined-variable", f"The variable '{name}' is set nowhere.", fix)
 
 
-def _arguments(state: Run, node: Any, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(state: Rendering, node: Any, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
     named = {keyword.key: _value(state, keyword.value, scope) for keyword in node.kwargs}
     return [_value(state, argument, scope) for argument in node.args], named
 
 
-def _call_macro(state: Run, call: Any, scope: Scope, caller: Caller | None) -> str:
+def _call_macro(state: Rendering, call: Any, scope: Scope, caller: Caller | None) -> str:
     macro = state.macros[call.node.name]
     state.reached.add(id(macro.node))
     arguments, named = _arguments(state, call, scope)
@@ -405,7 +405,7 @@ def _bind_surplus(macro: Macro, arguments: list[Any], named: dict[str, Any], sco
 
 
 def _invoke(
-    state: Run,
+    state: Rendering,
     name: str,
     block: nodes.Macro | nodes.CallBlock,
     arguments: list[Any],
@@ -437,7 +437,7 @@ def _invoke(
         state.callers.pop()
 
 
-_EXPRESSIONS: dict[type[nodes.Node], Callable[[Run, Any, Scope], Any]] = {
+_EXPRESSIONS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], Any]] = {
     **dict.fromkeys((nodes.Filter, nodes.Test), _evaluate_filter),
     **dict.fromkeys(
         (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow),
@@ -450,7 +450,7 @@ _EXPRESSIONS: dict[type[nodes.Node], Callable[[Run, Any, Scope], Any]] = {
     nodes.CondExpr: _evaluate_choice,
     nodes.Getitem: _evaluate_item,
     nodes.Name: lambda state, node, scope: (
-        scope[node.name] if node.name in scope else Missing(f"'{node.name}' has no value here.")
+        scope[node.name] if node.name in scope else MissingEntry(f"'{node.name}' has no value here.")
     ),
     nodes.Const: lambda state, node, scope: node.value,
     nodes.Getattr: lambda state, node, scope: values.item_of(_value(state, node.node, scope), node.attr),

@@ -25,7 +25,7 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A file's text with `\\n` line ends, and the offset at which each of its lines starts."""
 
     path: str
@@ -39,16 +39,16 @@ class Source:
         return Place(self.path, line, offset - self.starts[line - 1] + 1)
 
 
-def source_of(path: str, text: str) -> Source:
+def source_of(path: str, text: str) -> SourceText:
     """`text` as a Source. `\\r\\n` and `\\r` become `\\n`, which moves no line and no column."""
     if "\r" in text:
         text = _NEWLINE.sub("\n", text)
     starts = accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0)
-    return Source(path, text, tuple(starts))
+    return SourceText(path, text, tuple(starts))
 
 
 @lru_cache(maxsize=4096)
-def parse_jinja(source: Source) -> list[nodes.Node]:
+def parse_jinja(source: SourceText) -> list[nodes.Node]:
     """The nodes of a template, which nobody changes: two versions of a project share those of one text.
 
     Raises `ProjectError` (`template-syntax`, `template-too-large`).

@@ -14,7 +14,7 @@ from jinja2 import filters, tests
 
 from lakesql.template.values import (
     Budget,
-    Missing,
+    MissingEntry,
     TemplateError,
     bounded,
     check_conversions,
@@ -49,9 +49,9 @@ class Library(Budget):
         self.charge(1)
         return item_of(value, key)
 
-    def undefined(self, hint: str) -> Missing:
+    def undefined(self, hint: str) -> MissingEntry:
         """What a function gives that finds nothing."""
-        return Missing(hint)
+        return MissingEntry(hint)
 
     def call_filter(self, name: str, value: Any, arguments: Arguments, named: Named, context: object = None) -> Any:
         """`value | name(…)`; a TemplateError when there is no such filter."""
@@ -81,13 +81,13 @@ class Library(Budget):
         rule(self, value, *arguments, **named)
         environment = (self,) if hasattr(function, "jinja_pass_arg") else ()
         found = function(*environment, value, *arguments, **named)
-        if found is value or found is None or isinstance(found, bool | float | list | tuple | dict | Missing):
+        if found is value or found is None or isinstance(found, bool | float | list | tuple | dict | MissingEntry):
             return found
         if isinstance(found, str | int):
             return bounded(found)
         items = list(found)
         for item in items:
-            if type(item) is Missing:
+            if type(item) is MissingEntry:
                 raise TemplateError("undefined-variable", item._undefined_message)
         return items
 

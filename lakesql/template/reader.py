@@ -8,7 +8,7 @@ from jinja2 import nodes
 
 from lakesql.decode import Node
 from lakesql.errors import Place, Problem
-from lakesql.template.jinja import Source
+from lakesql.template.jinja import SourceText
 
 SEVEN = frozenset({"config", "stream", "ref", "this", "var", "target", "is_full_refresh"})
 FUNCTIONS = frozenset({"config", "stream", "ref", "var", "range", "namespace", "caller"})
@@ -35,7 +35,7 @@ class Macro:
 
     node: nodes.Macro
     calls: frozenset[str]
-    source: Source
+    source: SourceText
     text: str
     local: bool
     surplus: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class Macro:
 class Reader:
     """What reading one file has found so far. `scopes` are the variables that are bound, innermost last."""
 
-    source: Source
+    source: SourceText
     macros: frozenset[str]
     pure: bool = False
     problems: list[Problem] = field(default_factory=list)

@@ -17,10 +17,10 @@ from jinja2 import nodes
 from lakesql.decode import Node
 from lakesql.errors import Place, Problem, ProjectError
 from lakesql.template.check import check_macro, check_model
-from lakesql.template.evaluate import Names, Piece, Run, run
-from lakesql.template.jinja import Source, parse_jinja, source_of
+from lakesql.template.evaluate import Names, Piece, Rendering, run
+from lakesql.template.jinja import SourceText, parse_jinja, source_of
 from lakesql.template.reader import FUNCTIONS, RESERVED, Macro, Reader, Reference, reserved_name
-from lakesql.template.unreached import Part, find_unreached
+from lakesql.template.unreached import BranchPart, find_unreached
 from lakesql.template.values import TemplateError, value_of
 
 
@@ -47,7 +47,7 @@ class Template:
     reads: frozenset[str]
     body: list[nodes.Node] = field(repr=False)
     known: Mapping[str, Macro] = field(repr=False)
-    lines: Source = field(repr=False)
+    lines: SourceText = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Rendered:
 
     text: str
     pieces: tuple[Piece, ...] = field(repr=False)
-    lines: Source = field(repr=False)
+    lines: SourceText = field(repr=False)
 
     def place(self, offset: int) -> Place:
         """Where in the model's file the character at `offset` of the text stands.
@@ -76,7 +76,7 @@ def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
     A macro is pure text: it sees its arguments and other macros. Raises `ProjectError` with the problems of all files.
     """
     problems: list[Problem] = []
-    found: dict[str, tuple[Source, nodes.Macro]] = {}
+    found: dict[str, tuple[SourceText, nodes.Macro]] = {}
     for path, text in files:
         source = source_of(path, text)
         try:
@@ -136,7 +136,7 @@ def render_template(template: Template, names: Names) -> Rendered:
     return Rendered(text, pieces, template.lines)
 
 
-def unreached_parts(template: Template, names: Names, fold: Callable[[str], str]) -> tuple[Part, ...]:
+def unreached_parts(template: Template, names: Names, fold: Callable[[str], str]) -> tuple[BranchPart, ...]:
     """What a rendering leaves out of a template and its macros, and another one may write. Raises as `render_template`.
 
     `fold` gives a piece of SQL in one spelling. Nothing where every rendering is the same: the template reads no
@@ -149,16 +149,16 @@ def unreached_parts(template: Template, names: Names, fold: Callable[[str], str]
     return find_unreached(template.body, template.lines, template.known, state.reached, fold)
 
 
-def _start(template: Template, names: Names) -> Run:
+def _start(template: Template, names: Names) -> Rendering:
     edges = {
         "stream": {found.name: names.stream(found.name) for found in template.streams},
         "ref": {found.name: names.ref(found.name) for found in template.refs},
     }
     module = {name: value_of(getattr(names, name)) for name in template.reads}
-    return Run(template.lines.text, template.known, names.vars, edges, module)
+    return Rendering(template.lines.text, template.known, names.vars, edges, module)
 
 
-def _run(state: Run, template: Template) -> tuple[str, tuple[Piece, ...]]:
+def _run(state: Rendering, template: Template) -> tuple[str, tuple[Piece, ...]]:
     try:
         return run(state, template.body)
     except TemplateError as fault:
@@ -168,7 +168,10 @@ def _run(state: Run, template: Template) -> tuple[str, tuple[Piece, ...]]:
 
 
 def _find_macros(
-    source: Source, body: Iterable[nodes.Node], found: dict[str, tuple[Source, nodes.Macro]], problems: list[Problem]
+    source: SourceText,
+    body: Iterable[nodes.Node],
+    found: dict[str, tuple[SourceText, nodes.Macro]],
+    problems: list[Problem],
 ) -> None:
     for node in body:
         if isinstance(node, nodes.Macro):

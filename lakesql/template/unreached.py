@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from jinja2 import nodes
 
 from lakesql.errors import Place
-from lakesql.template.jinja import Source
+from lakesql.template.jinja import SourceText
 from lakesql.template.reader import Macro
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BranchPart:
     """A condition, or what a branch writes. Parts of equal `written` mean the same."""
 
     written: str
@@ -26,27 +26,27 @@ class Part:
 
 def find_unreached(
     body: Iterable[nodes.Node],
-    source: Source,
+    source: SourceText,
     macros: Mapping[str, Macro],
     reached: Collection[int],
     fold: Callable[[str], str],
-) -> tuple[Part, ...]:
+) -> tuple[BranchPart, ...]:
     """The parts of a template and of its macros that a rendering has not reached, in the order of the text.
 
     `reached` are the ids of the bodies, sides and macros that it has (`Run.reached`). `fold` gives SQL in one spelling.
     """
-    walk = _Walk(macros, reached, fold, set())
+    walk = _BranchWalk(macros, reached, fold, set())
     return tuple(part for node in body for part in walk.node(node, source))
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _BranchWalk:
     macros: Mapping[str, Macro]
     reached: Collection[int]
     fold: Callable[[str], str]
     seen: set[str]
 
-    def node(self, node: nodes.Node, source: Source) -> Iterator[Part]:
+    def node(self, node: nodes.Node, source: SourceText) -> Iterator[BranchPart]:
         """The unreached parts of a node that was reached."""
         match node:
             case nodes.If():
@@ -71,7 +71,7 @@ class _Walk:
                 for child in node.iter_child_nodes():
                     yield from self.node(child, source)
 
-    def body(self, body: list[nodes.Node], source: Source) -> Iterator[Part]:
+    def body(self, body: list[nodes.Node], source: SourceText) -> Iterator[BranchPart]:
         """The unreached parts of the body of a branch: all of it, where the branch was not taken."""
         for node in body:
             if id(body) in self.reached:
@@ -79,7 +79,7 @@ class _Walk:
             else:
                 yield self.part(node, source)
 
-    def side(self, side: nodes.Expr | None, source: Source) -> Iterator[Part]:
+    def side(self, side: nodes.Expr | None, source: SourceText) -> Iterator[BranchPart]:
         if side is None:
             return
         if id(side) in self.reached:
@@ -87,7 +87,7 @@ class _Walk:
         else:
             yield self.part(side, source)
 
-    def call(self, node: nodes.Node) -> Iterator[Part]:
+    def call(self, node: nodes.Node) -> Iterator[BranchPart]:
         """The unreached parts of the macro that a node calls, once."""
         called = node.node.name if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) else ""
         macro = self.macros.get(called)
@@ -97,10 +97,10 @@ class _Walk:
         for child in macro.node.body:
             yield from self.node(child, macro.source)
 
-    def part(self, node: nodes.Node, source: Source) -> Part:
+    def part(self, node: nodes.Node, source: SourceText) -> BranchPart:
         first = node.nodes[0] if isinstance(node, nodes.Output) else node
         blanks = len(first.data) - len(first.data.lstrip()) if isinstance(first, nodes.TemplateData) else 0
-        return Part(self.written(node), source.place(node.lineno + blanks))
+        return BranchPart(self.written(node), source.place(node.lineno + blanks))
 
     def written(self, value: object) -> str:
         """A node of Jinja's in one spelling, without its place."""

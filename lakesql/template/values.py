@@ -85,7 +85,7 @@ class Budget:
                 self.weigh(item)
 
 
-class Missing(StrictUndefined):
+class MissingEntry(StrictUndefined):
     """What is in the place of an entry that is not there: it may be asked for `is defined` and `default`, nothing else.
 
     It is the value of an expression only, never of a variable or an item.
@@ -134,14 +134,14 @@ def key_of(key: Any) -> Any:
 
 
 def item_of(target: Any, key: Any) -> Any:
-    """`target[key]`: `Missing` where a dict, list or text has no such entry, a TemplateError for anything else.
+    """`target[key]`: `MissingEntry` where a dict, list or text has no such entry, a TemplateError for anything else.
 
     The groups of `groupby` are tuples whose items have names too, as in Jinja.
     """
     if isinstance(target, dict):
-        return target[key] if key_of(key) in target else Missing(f"There is no entry '{key}'.", target, key)
+        return target[key] if key_of(key) in target else MissingEntry(f"There is no entry '{key}'.", target, key)
     if isinstance(target, str | list | tuple) and isinstance(key, int):
-        return target[key] if -len(target) <= key < len(target) else Missing(f"There is no item {key}.")
+        return target[key] if -len(target) <= key < len(target) else MissingEntry(f"There is no item {key}.")
     if key in (names := getattr(type(target), "_fields", ())):
         return target[names.index(key)]
     raise forbidden(f"'{key}' of {kind_of(target)} cannot be read in a template.", "Read entries of mappings.")

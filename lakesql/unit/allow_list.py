@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from lakesql.unit import duck_aggregates, duck_nested, duck_numbers, duck_texts, duck_times, duck_values
-from lakesql.unit.duck_scope import Rule, Scope, Typed, describe
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe
 from lakesql.unit.duck_types import NeedsSparkError
 
 NAMED: dict[str, Rule] = {
@@ -18,7 +18,7 @@ NAMED: dict[str, Rule] = {
 """The rules of functions that sqlglot has no class for, by their names."""
 
 
-def _named(node: exp.Expr, scope: Scope) -> Typed:
+def _named(node: exp.Expr, scope: DuckScope) -> Typed:
     found = NAMED.get(node.name.lower())
     if found is None:
         raise NeedsSparkError(f"{describe(node)} is not among what is known to mean the same without Spark")

@@ -16,9 +16,9 @@ from lakesql.model.table_name import TableName
 from lakesql.plan.data_test_results import Answer
 from lakesql.unit.data_test_query import DEADLINE, Columns, TestQuery
 from lakesql.unit.duck import duck_statement
-from lakesql.unit.duck_names import Table
+from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import translate_condition, translate_query
-from lakesql.unit.duck_scope import Relation
+from lakesql.unit.duck_scope import DuckRelation
 from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, element_type, quote
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ def translate_test(
             raise NeedsSparkError(f"values of type {kind} are compared")
     paths = {_path(table): loaded for table, loaded in tables.items()}
     if not query.frame:
-        given = {path: Table(loaded.name, loaded.columns) for path, loaded in paths.items()}
+        given = {path: DuckTable(loaded.name, loaded.columns) for path, loaded in paths.items()}
         return translate_query(query.text, given, now).text
     own = tables[models[next(iter(query.reads))]]
-    relation = Relation(own.name, own.columns)
+    relation = DuckRelation(own.name, own.columns)
     said = {
         name: translate_condition(condition, (relation,), now)
         for name, condition in query.conditions.items()

@@ -14,7 +14,7 @@ from lakesql.errors import ProjectError
 from lakesql.names import RECORD
 from lakesql.records.formats.csv import Csv
 from lakesql.stream.stream import Column, Stream
-from lakesql.unit.change_given import Change, read_change
+from lakesql.unit.change_given import GivenChange, read_change
 from lakesql.unit.fixture_values import Value, exact, json_text, read_time
 from lakesql.unit.fixtures import Other, read_each, read_items, read_row
 
@@ -133,7 +133,7 @@ def _raw_text(node: Raw | None) -> str | None:
             return json_text(exact(node))
 
 
-def _event_text(change: Change, stream: Stream, item: Node) -> str:
+def _event_text(change: GivenChange, stream: Stream, item: Node) -> str:
     """The event as Debezium writes it: with neither row of a truncate, and the row after of no delete."""
     units = {column.name: column for column in stream.columns}
 
@@ -154,7 +154,7 @@ def _event_text(change: Change, stream: Stream, item: Node) -> str:
     return json_text({"op": change.op, "before": written(change.before), "after": written(after), "source": source})
 
 
-def _source_table(change: Change, stream: Stream) -> dict[str, str]:
+def _source_table(change: GivenChange, stream: Stream) -> dict[str, str]:
     """The table of the database, as the event's source says it: one that the stream takes, where the test says none."""
     name = change.source_table or (stream.source_table[0].replace("*", "") if stream.source_table else "")
     parts = name.split(".")

@@ -58,7 +58,7 @@ class ChangeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GivenChange:
     """A change of a row. `row` has all columns: those after it, of a delete those before it. `position` is one number,
     as of PostgreSQL's log."""
 
@@ -71,7 +71,9 @@ class Change:
     source_table: str = ""
 
 
-def read_change(node: Node, number: int, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]) -> Change:
+def read_change(
+    node: Node, number: int, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]
+) -> GivenChange:
     """A change of a feed with these columns, the record of this number that the test gives of it.
 
     Raises `ProjectError` for what Debezium does not write.
@@ -96,7 +98,7 @@ def read_change(node: Node, number: int, columns: tuple[str, ...], read_row: Rea
         fix = "Write two changes: {op: d, before: …} and {op: c, after: …}."
         raise ProjectError.of("bad-fixture", what, fix=fix, place=node.place)
     position = number if said.position is None else said.position
-    return Change(said.op, row, before, said.ts, position, said.tx, said.source_table)
+    return GivenChange(said.op, row, before, said.ts, position, said.tx, said.source_table)
 
 
 def _sides(said: ChangeOptions) -> tuple[tuple[str, Node | None], ...]:

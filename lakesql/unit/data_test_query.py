@@ -27,7 +27,7 @@ from lakesql.model.data_tests import (
     Unique,
 )
 from lakesql.select.query import parse_query, read_expression
-from lakesql.select.relation import Column
+from lakesql.select.relation import QueryColumn
 from lakesql.select.sqltext import Findings, read_text
 from lakesql.stream.types import parse_type
 from lakesql.template.evaluate import Names
@@ -321,7 +321,7 @@ def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> st
 def _used(condition: Node, columns: Columns | None) -> list[str]:
     """The columns that a condition reads, as the table spells them."""
     kinds = (columns or {}).items()
-    typed = tuple(Column(name, 0, type=parse_type(kind) if kind else None) for name, kind in kinds)
+    typed = tuple(QueryColumn(name, 0, type=parse_type(kind) if kind else None) for name, kind in kinds)
     read = read_expression(str(condition.value), columns, typed=typed)
     if isinstance(read, Problem):
         raise ProjectError([read.at(condition.place)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from lakesql.unit.duck_nested import is_plain_number
-from lakesql.unit.duck_scope import Rule, Scope, Typed, describe, refuse_others
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, refuse_others
 from lakesql.unit.duck_types import (
     MAX_DIGITS,
     NeedsSparkError,
@@ -17,7 +17,7 @@ from lakesql.unit.duck_types import (
 from lakesql.unit.duck_values import condition_text
 
 
-def _count(node: exp.Expr, scope: Scope) -> Typed:
+def _count(node: exp.Expr, scope: DuckScope) -> Typed:
     """Of several expressions those rows count in which none is NULL."""
     refuse_others(node, "this", "expressions", "big_int")
     of = node.this
@@ -34,13 +34,13 @@ def _count(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"count({'DISTINCT ' if is_distinct else ''}{value})", "bigint")
 
 
-def _count_if(node: exp.Expr, scope: Scope) -> Typed:
+def _count_if(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this")
     condition = condition_text(scope.translate(node.this), node)
     return Typed(f"count(CASE WHEN {condition} THEN 1 END)", "bigint")
 
 
-def _operand(node: exp.Expr, scope: Scope) -> tuple[str, Typed]:
+def _operand(node: exp.Expr, scope: DuckScope) -> tuple[str, Typed]:
     """What is aggregated: the word DISTINCT where it stands there, and the value."""
     of = node.this
     if not isinstance(of, exp.Distinct):
@@ -52,7 +52,7 @@ def _operand(node: exp.Expr, scope: Scope) -> tuple[str, Typed]:
     return "DISTINCT ", value
 
 
-def _sum(node: exp.Expr, scope: Scope) -> Typed:
+def _sum(node: exp.Expr, scope: DuckScope) -> Typed:
     """Of a bigint, DuckDB's sum holds more on the way: where Spark could overflow there, only Spark knows.
 
     A sum of doubles depends on the order of the rows.
@@ -71,7 +71,7 @@ def _sum(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST(sum({distinct}{value.text}) AS {duck_type(kind)})", kind)
 
 
-def _average(node: exp.Expr, scope: Scope) -> Typed:
+def _average(node: exp.Expr, scope: DuckScope) -> Typed:
     """Of ints: their sum is exact in a double, as long as it has no more than 53 bits."""
     refuse_others(node, "this")
     distinct, value = _operand(node, scope)
@@ -84,7 +84,7 @@ def _average(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _extreme(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this")
         distinct, value = _operand(node, scope)
         if not is_compared(value.type):
@@ -95,14 +95,14 @@ def _extreme(word: str) -> Rule:
 
 
 def _logical(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         (of,) = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
         return Typed(f"{word}({condition_text(scope.translate(of), node)})", "boolean")
 
     return make
 
 
-def _filtered(node: exp.Expr, scope: Scope) -> Typed:
+def _filtered(node: exp.Expr, scope: DuckScope) -> Typed:
     """An aggregate over the rows for which a condition holds."""
     refuse_others(node, "this", "expression")
     if not isinstance(node.this, exp.Count | exp.Min | exp.Max | exp.CountIf):
@@ -117,7 +117,7 @@ def _filtered(node: exp.Expr, scope: Scope) -> Typed:
 _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, exp.FirstValue)
 
 
-def _window(node: exp.Expr, scope: Scope) -> Typed:
+def _window(node: exp.Expr, scope: DuckScope) -> Typed:
     """A function over a window. Where rows of the same place would decide by their order, only Spark knows it."""
     refuse_others(node, "this", "partition_by", "order", "spec", "over", "first")
     call = node.this
@@ -136,7 +136,7 @@ def _window(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(guarded(f"count(*) OVER ({peers}) > 1", "rows that the window's ORDER BY leaves equal", made), kind)
 
 
-def _window_call(call: exp.Expr, scope: Scope, over: str, node: exp.Expr) -> tuple[str, str]:
+def _window_call(call: exp.Expr, scope: DuckScope, over: str, node: exp.Expr) -> tuple[str, str]:
     """The text of the function over its window, and its type."""
     match call:
         case exp.Count() | exp.Min() | exp.Max() if not isinstance(call.this, exp.Distinct):
@@ -159,7 +159,7 @@ def _window_call(call: exp.Expr, scope: Scope, over: str, node: exp.Expr) -> tup
             raise NeedsSparkError(f"{describe(call)} over a window")
 
 
-def _window_sum(call: exp.Expr, scope: Scope, over: str) -> tuple[str, str]:
+def _window_sum(call: exp.Expr, scope: DuckScope, over: str) -> tuple[str, str]:
     value = scope.translate(call.this)
     digits = decimal_digits(value.type)
     if value.type == "int":
@@ -174,7 +174,7 @@ def _window_sum(call: exp.Expr, scope: Scope, over: str) -> tuple[str, str]:
     return f"CAST(sum({value.text}) OVER ({over}) AS {duck_type(kind)})", kind
 
 
-def _window_average(call: exp.Expr, scope: Scope, over: str) -> tuple[str, str]:
+def _window_average(call: exp.Expr, scope: DuckScope, over: str) -> tuple[str, str]:
     value = scope.translate(call.this)
     if value.type != "int":
         raise NeedsSparkError(f"{describe(call)} of a {value.type}")
@@ -183,7 +183,7 @@ def _window_average(call: exp.Expr, scope: Scope, over: str) -> tuple[str, str]:
     return guarded(high, "an average of many numbers", f"({total} / nullif({number}, 0))"), "double"
 
 
-def _window_neighbour(call: exp.Expr, scope: Scope, over: str) -> tuple[str, str]:
+def _window_neighbour(call: exp.Expr, scope: DuckScope, over: str) -> tuple[str, str]:
     """`lag` and `lead`, by as many rows as are written as a number."""
     refuse_others(call, "this", "offset", "default")
     value, offset = scope.translate(call.this), call.args.get("offset")
@@ -196,14 +196,14 @@ def _window_neighbour(call: exp.Expr, scope: Scope, over: str) -> tuple[str, str
     return f"{word}({', '.join(texts)}) OVER ({over})", value.type
 
 
-def _key(node: exp.Expr, scope: Scope, window: exp.Expr) -> str:
+def _key(node: exp.Expr, scope: DuckScope, window: exp.Expr) -> str:
     value = scope.translate(node)
     if not is_compared(value.type):
         raise NeedsSparkError(f"{describe(window)} by values of type {value.type}")
     return value.text
 
 
-def _ordered(node: exp.Expr, scope: Scope, window: exp.Expr) -> str:
+def _ordered(node: exp.Expr, scope: DuckScope, window: exp.Expr) -> str:
     refuse_others(node, "this", "desc", "nulls_first")
     word = "DESC" if node.args.get("desc") else "ASC"
     nulls = "NULLS FIRST" if node.args.get("nulls_first") else "NULLS LAST"

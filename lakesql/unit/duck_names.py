@@ -12,13 +12,13 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakesql.unit.duck_scope import Relation, describe
+from lakesql.unit.duck_scope import DuckRelation, describe
 from lakesql.unit.duck_times import TRUNCATED, UNITS
 from lakesql.unit.duck_types import NeedsSparkError
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DuckTable:
     """A table that a SELECT may read: its name in DuckDB, and the types of its columns by their names."""
 
     name: str
@@ -29,7 +29,7 @@ SPELLED = "spelled"
 """What the name of an output has beside it: how the author spells it. Resolved names are in small letters."""
 
 
-def resolve_query(sql: str, tables: Mapping[tuple[str, ...], Table]) -> exp.Query:
+def resolve_query(sql: str, tables: Mapping[tuple[str, ...], DuckTable]) -> exp.Query:
     """The tree of a SELECT. `tables` are by the parts of their names, in small letters. Raises `NeedsSparkError`."""
     tree = _parse(sql)
     if not isinstance(tree, exp.Query):
@@ -40,7 +40,7 @@ def resolve_query(sql: str, tables: Mapping[tuple[str, ...], Table]) -> exp.Quer
     return _qualify(tree, known)
 
 
-def resolve_condition(text: str, relations: Sequence[Relation]) -> exp.Expr:
+def resolve_condition(text: str, relations: Sequence[DuckRelation]) -> exp.Expr:
     """The tree of an expression over rows of the relations. Raises `NeedsSparkError`."""
     condition = _parse(text)
     if condition.find(exp.Query):
@@ -141,7 +141,7 @@ def _left_out(star: exp.Star) -> Sequence[exp.Expr]:
     return star.args.get("except_") or ()
 
 
-def _name_tables(tree: exp.Query, tables: Mapping[tuple[str, ...], Table]) -> None:
+def _name_tables(tree: exp.Query, tables: Mapping[tuple[str, ...], DuckTable]) -> None:
     """Give each table its name in DuckDB; a name of WITH is none."""
     named = set[int]()
     for scope in traverse_scope(tree):

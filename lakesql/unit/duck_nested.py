@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakesql.stream.types import array_of, map_of, parse_type, struct_of
 from lakesql.unit.duck_rules import rule
-from lakesql.unit.duck_scope import Rule, Scope, Typed, describe, field_text, refuse_others
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, field_text, refuse_others
 from lakesql.unit.duck_types import (
     VOID,
     NeedsSparkError,
@@ -34,7 +34,7 @@ def _map_type(key: str, value: str) -> str:
     return map_of(parse_type(key), parse_type(value)).text
 
 
-def _array_of(node: exp.Expr, scope: Scope, name: str = "this") -> Typed:
+def _array_of(node: exp.Expr, scope: DuckScope, name: str = "this") -> Typed:
     """An argument that is an array."""
     value = scope.translate(node.args[name])
     if not value.type.startswith("array<"):
@@ -45,7 +45,7 @@ def _array_of(node: exp.Expr, scope: Scope, name: str = "this") -> Typed:
 # --- making
 
 
-def _array(node: exp.Expr, scope: Scope) -> Typed:
+def _array(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "expressions")
     return _list_text([scope.translate(item) for item in node.expressions], node)
 
@@ -58,7 +58,7 @@ def _list_text(items: Sequence[Typed], node: exp.Expr) -> Typed:
     return Typed(f"CAST([{', '.join(item.cast(element) for item in items)}] AS {duck_type(kind)})", kind)
 
 
-def _map(node: exp.Expr, scope: Scope) -> Typed:
+def _map(node: exp.Expr, scope: DuckScope) -> Typed:
     """A map of pairs; a key that is there twice raises in both."""
     refuse_others(node, "keys", "values")
     sides = [node.args[name] for name in ("keys", "values")]
@@ -71,7 +71,7 @@ def _map(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"map({keys.text}, {values.text})", _map_type(key, element_type(values.type)))
 
 
-def _struct(node: exp.Expr, scope: Scope) -> Typed:
+def _struct(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "expressions")
     parts: dict[str, Typed] = {}
     for part in node.expressions:
@@ -92,7 +92,7 @@ def _struct(node: exp.Expr, scope: Scope) -> Typed:
 # --- taking apart
 
 
-def _bracket(node: exp.Expr, scope: Scope) -> Typed:
+def _bracket(node: exp.Expr, scope: DuckScope) -> Typed:
     """`value[index]`, and `element_at`: beyond the ends of an array both raise; of a map another key gives NULL."""
     refuse_others(node, "this", "expressions", "offset", "safe")
     value, (index,) = scope.translate(node.this), node.expressions
@@ -126,7 +126,7 @@ def _field_of_each(value: Typed, name: str) -> Typed:
     return Typed(f"list_transform({value.text}, lambda element: {field.text})", array_type(field.type))
 
 
-def _size(node: exp.Expr, scope: Scope) -> Typed:
+def _size(node: exp.Expr, scope: DuckScope) -> Typed:
     """How many elements an array or a map has; under ANSI rules NULL has none that can be counted."""
     value = scope.translate(node.this)
     if value.type.startswith("map<"):
@@ -134,7 +134,7 @@ def _size(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST(len({_array_of(node, scope).text}) AS INTEGER)", "int")
 
 
-def _contains(node: exp.Expr, scope: Scope) -> Typed:
+def _contains(node: exp.Expr, scope: DuckScope) -> Typed:
     """Whether an array has a value; NULL where it has it not, and has NULLs. To DuckDB that is false."""
     refuse_others(node, "this", "expression", "ensure_variant")
     array, value = _array_of(node, scope), scope.translate(node.args["expression"])
@@ -148,7 +148,7 @@ def _contains(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"(CASE {whens} ELSE false END)", "boolean")
 
 
-def _sorted(node: exp.Expr, scope: Scope) -> Typed:
+def _sorted(node: exp.Expr, scope: DuckScope) -> Typed:
     """`array_sort`, with NULLs at the end, and `sort_array`, with NULLs at the start."""
     refuse_others(node, "this", "asc", "nulls_first")
     array, nulls = _array_of(node, scope), node.args.get("nulls_first")
@@ -159,7 +159,7 @@ def _sorted(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _extreme(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this")
         array = _array_of(node, scope)
         element = element_type(array.type)
@@ -170,7 +170,7 @@ def _extreme(word: str) -> Rule:
     return make
 
 
-def _sequence(node: exp.Expr, scope: Scope) -> Typed:
+def _sequence(node: exp.Expr, scope: DuckScope) -> Typed:
     """Whole numbers from one to another, up or down."""
     refuse_others(node, "start", "end", "is_end_exclusive")
     ends = [scope.translate(node.args[name]) for name in ("start", "end")]
@@ -187,7 +187,7 @@ def _sequence(node: exp.Expr, scope: Scope) -> Typed:
 def _map_part(word: str) -> Rule:
     """The keys or the values of a map, in its order."""
 
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         value = scope.translate(node.expressions[0] if isinstance(node, exp.Anonymous) else node.this)
         if not value.type.startswith("map<"):
             raise NeedsSparkError(f"{describe(node)} of a {value.type}")
@@ -197,7 +197,7 @@ def _map_part(word: str) -> Rule:
     return make
 
 
-def _map_contains(node: exp.Expr, scope: Scope) -> Typed:
+def _map_contains(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "key")
     value, key = scope.translate(node.this), scope.translate(node.args["key"])
     if not value.type.startswith("map<") or key.type != key_type(value.type):
@@ -208,7 +208,7 @@ def _map_contains(node: exp.Expr, scope: Scope) -> Typed:
 # --- lambda functions
 
 
-def _lambda(node: exp.Expr, kinds: Sequence[str], scope: Scope) -> tuple[str, Typed]:
+def _lambda(node: exp.Expr, kinds: Sequence[str], scope: DuckScope) -> tuple[str, Typed]:
     """DuckDB's lambda function, and what it gives; its variables are of these types."""
     if not isinstance(node, exp.Lambda) or not 1 <= len(node.expressions) <= len(kinds):
         raise NeedsSparkError(f"{describe(node)} in the place of a lambda function")
@@ -226,7 +226,7 @@ _INDEX = "index"
 """The second variable of `transform` and `filter`: the place of the element, which is 0 to Spark for the first."""
 
 
-def _transform(node: exp.Expr, scope: Scope) -> Typed:
+def _transform(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
     array = _array_of(node, scope)
     text, body = _lambda(node.args["expression"], (element_type(array.type), _INDEX), scope)
@@ -235,7 +235,7 @@ def _transform(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"list_transform({array.text}, {text})", array_type(body.type))
 
 
-def _filter(node: exp.Expr, scope: Scope) -> Typed:
+def _filter(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
     array = _array_of(node, scope)
     text, body = _lambda(node.args["expression"], (element_type(array.type), _INDEX), scope)
@@ -246,7 +246,7 @@ def _filter(node: exp.Expr, scope: Scope) -> Typed:
 def _quantifier(word: str, of_none: str) -> Rule:
     """`exists` and `forall`: NULL where NULLs decide."""
 
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         is_named = isinstance(node, exp.Anonymous)
         given, function = node.expressions if is_named else (node.this, node.args["expression"])
         array = scope.translate(given)
@@ -265,14 +265,14 @@ def _quantifier(word: str, of_none: str) -> Rule:
     return make
 
 
-def _exists(node: exp.Expr, scope: Scope) -> Typed:
+def _exists(node: exp.Expr, scope: DuckScope) -> Typed:
     """`exists` of an array, or of a query."""
     refuse_others(node, "this", "expression")
     of_array = _quantifier("exists", "false")
     return of_array(node, scope) if node.args.get("expression") is not None else exists_text(node, scope)
 
 
-def _reduce(node: exp.Expr, scope: Scope) -> Typed:
+def _reduce(node: exp.Expr, scope: DuckScope) -> Typed:
     """`aggregate` and `reduce` to a value of the type that it starts with."""
     refuse_others(node, "this", "initial", "merge", "finish")
     array, initial = _array_of(node, scope), scope.translate(node.args["initial"])
@@ -291,7 +291,7 @@ def _reduce(node: exp.Expr, scope: Scope) -> Typed:
     )
 
 
-def _flatten(node: exp.Expr, scope: Scope) -> Typed:
+def _flatten(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this")
     array = _array_of(node, scope)
     if not element_type(array.type).startswith("array<"):

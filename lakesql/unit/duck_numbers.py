@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakesql.stream.types import parse_type
 from lakesql.unit.duck_rules import rule
-from lakesql.unit.duck_scope import Rule, Scope, Typed, describe, refuse_others
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, refuse_others
 from lakesql.unit.duck_times import shift_time
 from lakesql.unit.duck_types import (
     MAX_DIGITS,
@@ -26,7 +26,7 @@ from lakesql.unit.duck_values import time_literal
 
 
 def _arithmetic(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
         sides = (node.args["this"], node.args["expression"])
         left = scope.translate(sides[0])
@@ -77,7 +77,7 @@ def _not_zero(text: str, node: exp.Expr) -> str:
     return guarded(f"{text} = 0", f"{describe(node)} by zero", text)
 
 
-def _divide(node: exp.Expr, scope: Scope) -> Typed:
+def _divide(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression", "typed", "safe")
     left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
     if {left.type, right.type} - {"int", "bigint", "double"}:
@@ -88,7 +88,7 @@ def _divide(node: exp.Expr, scope: Scope) -> Typed:
 def _whole(word: str, kind: str) -> Rule:
     """The quotient or the remainder of whole numbers; both go towards zero."""
 
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
         left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
         found = common_type((left.type, right.type), describe(node))
@@ -102,7 +102,7 @@ def _whole(word: str, kind: str) -> Rule:
 
 
 def _bits(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
         left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
         kind = common_type((left.type, right.type), describe(node))
@@ -113,14 +113,14 @@ def _bits(word: str) -> Rule:
     return make
 
 
-def _negative(node: exp.Expr, scope: Scope) -> Typed:
+def _negative(node: exp.Expr, scope: DuckScope) -> Typed:
     value = scope.translate(node.this)
     if value.type not in (*WHOLE_DIGITS, "double") and not decimal_digits(value.type):
         raise NeedsSparkError(describe(node))
     return Typed(f"(- {value.text})", value.type)
 
 
-def _abs(node: exp.Expr, scope: Scope) -> Typed:
+def _abs(node: exp.Expr, scope: DuckScope) -> Typed:
     value = scope.translate(node.this)
     if value.type not in (*WHOLE_DIGITS, "double") and not decimal_digits(value.type):
         raise NeedsSparkError(describe(node))
@@ -130,7 +130,7 @@ def _abs(node: exp.Expr, scope: Scope) -> Typed:
 def _to_whole(word: str) -> Rule:
     """`floor` and `ceil` of a whole number, or of a double that is far from the ends of a bigint."""
 
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this")
         value = scope.translate(node.this)
         if value.type in WHOLE_DIGITS:
@@ -170,7 +170,7 @@ _CASTS = {
 """Casts, beside those that lose nothing, of which both make the same, or an error."""
 
 
-def _cast(node: exp.Expr, scope: Scope) -> Typed:
+def _cast(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "to")
     parsed = parse_type(node.args["to"].sql(dialect="spark"))
     if parsed is None:
@@ -178,7 +178,7 @@ def _cast(node: exp.Expr, scope: Scope) -> Typed:
     return cast_value(node.this, "decimal(10,0)" if parsed.text == "decimal" else parsed.text, scope)
 
 
-def cast_value(of: exp.Expr, kind: str, scope: Scope) -> Typed:
+def cast_value(of: exp.Expr, kind: str, scope: DuckScope) -> Typed:
     """A cast to a type. Raises `NeedsSparkError` where the engines might differ."""
     value = scope.translate(of)
     if isinstance(of, exp.Literal) and of.is_string and kind != "string":
@@ -222,7 +222,7 @@ def _no_cast(value: Typed, kind: str) -> NeedsSparkError:
 
 
 def _named_cast(kind: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         if len(node.expressions) != 1:
             raise NeedsSparkError(describe(node))
         return cast_value(node.expressions[0], kind, scope)

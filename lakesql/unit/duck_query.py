@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from lakesql.stream.types import parse_type
 from lakesql.unit.allow_list import ALLOWED
-from lakesql.unit.duck_names import SPELLED, Table, resolve_condition, resolve_query
-from lakesql.unit.duck_scope import Relation, Scope, Typed, describe, field_text, refuse_others
+from lakesql.unit.duck_names import SPELLED, DuckTable, resolve_condition, resolve_query
+from lakesql.unit.duck_scope import DuckRelation, DuckScope, Typed, describe, field_text, refuse_others
 from lakesql.unit.duck_types import (
     VOID,
     NeedsSparkError,
@@ -36,37 +36,37 @@ class TranslatedQuery:
     columns: Mapping[str, str]
 
 
-def translate_query(sql: str, tables: Mapping[tuple[str, ...], Table], now: datetime | None) -> TranslatedQuery:
+def translate_query(sql: str, tables: Mapping[tuple[str, ...], DuckTable], now: datetime | None) -> TranslatedQuery:
     """The SELECT in DuckDB's SQL. `tables` are by the parts of their names, in small letters.
 
     Raises `NeedsSparkError` for whatever is not known to mean the same in both.
     """
     tree = resolve_query(sql, tables)
-    made = _query(tree, _Place({table.name.lower(): table.columns for table in tables.values()}, now, None))
+    made = _query(tree, _InQuery({table.name.lower(): table.columns for table in tables.values()}, now, None))
     for name in made.columns:
         if re.fullmatch(r"_col_\d+", name):
             raise NeedsSparkError("a column without a name")
     return made
 
 
-def translate_condition(text: str, relations: tuple[Relation, ...], now: datetime | None) -> str:
+def translate_condition(text: str, relations: tuple[DuckRelation, ...], now: datetime | None) -> str:
     """A condition of the configuration in DuckDB's SQL, in brackets. Raises `NeedsSparkError`."""
-    made = Scope(ALLOWED, relations, now).translate(resolve_condition(text, relations))
+    made = DuckScope(ALLOWED, relations, now).translate(resolve_condition(text, relations))
     if made.type != "boolean":
         raise NeedsSparkError(f"{text} is a {made.type} and no condition")
     return f"({made.text})"
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _InQuery:
     """Where a query stands: what it may read by name, and the scope around it."""
 
     tables: Tables
     now: datetime | None
-    outer: Scope | None
+    outer: DuckScope | None
 
 
-def _query(node: exp.Expr, place: _Place) -> TranslatedQuery:
+def _query(node: exp.Expr, place: _InQuery) -> TranslatedQuery:
     match node:
         case exp.Select():
             return _select(node, place)
@@ -81,7 +81,7 @@ def _query(node: exp.Expr, place: _Place) -> TranslatedQuery:
             raise NeedsSparkError(describe(node))
 
 
-def _select(node: exp.Select, place: _Place) -> TranslatedQuery:
+def _select(node: exp.Select, place: _InQuery) -> TranslatedQuery:
     refuse_others(
         node,
         *("expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct", "with_"),
@@ -124,7 +124,7 @@ def _refuse_not_compared(what: str, values: Iterable[Typed]) -> None:
 # --- outputs
 
 
-def _outputs(node: exp.Select, scope: Scope) -> tuple[dict[str, Typed], Scope]:
+def _outputs(node: exp.Select, scope: DuckScope) -> tuple[dict[str, Typed], DuckScope]:
     """The columns of a SELECT by their names, and the scope in which these can be read."""
     node = _with_windows(node)
     outputs: dict[str, Typed] = {}
@@ -138,7 +138,7 @@ def _outputs(node: exp.Select, scope: Scope) -> tuple[dict[str, Typed], Scope]:
     return outputs, scope
 
 
-def _columns_of(node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
+def _columns_of(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]:
     inner = node.this if isinstance(node, exp.Alias) else node
     if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column | exp.Dot) and inner.is_star):
         return _fields_of_star(inner, scope)
@@ -148,7 +148,7 @@ def _columns_of(node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
     return [(_spelled(node, scope), made)]
 
 
-def _spelled(node: exp.Alias, scope: Scope) -> str:
+def _spelled(node: exp.Alias, scope: DuckScope) -> str:
     """The name of an output as the author spells it; of one that a star stands for, as its relation does."""
     said = str(node.args["alias"].meta_get(SPELLED) or "")
     if said.lower() == node.alias.lower():  # it is another where the relation around it renames its columns
@@ -163,7 +163,7 @@ def _spelled(node: exp.Alias, scope: Scope) -> str:
     return node.alias
 
 
-def _fields_of_star(node: exp.Expr, scope: Scope) -> list[tuple[str, Typed]]:
+def _fields_of_star(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]:
     """The fields of a struct, as `value.*` stands for them."""
     if isinstance(node, exp.Star):
         raise NeedsSparkError("a * whose columns are not known")
@@ -196,9 +196,9 @@ def _with_windows(node: exp.Select) -> exp.Select:
 # --- FROM
 
 
-def _from(node: exp.Select, place: _Place) -> tuple[str, Scope]:
+def _from(node: exp.Select, place: _InQuery) -> tuple[str, DuckScope]:
     """The text of what is read, and the scope of its columns."""
-    scope = Scope(ALLOWED, (), place.now, place.outer, lambda query, around: _inner(query, around, place))
+    scope = DuckScope(ALLOWED, (), place.now, place.outer, lambda query, around: _inner(query, around, place))
     said = node.args.get("from_")
     if said is None:
         return "", scope
@@ -222,7 +222,7 @@ def _from(node: exp.Select, place: _Place) -> tuple[str, Scope]:
     return " ".join(sources), replace(scope, relations=visible)
 
 
-def _inner(node: exp.Expr, around: Scope, place: _Place) -> tuple[str, Mapping[str, str]]:
+def _inner(node: exp.Expr, around: DuckScope, place: _InQuery) -> tuple[str, Mapping[str, str]]:
     made = _query(node, replace(place, outer=around))
     return made.text, made.columns
 
@@ -232,7 +232,9 @@ _JOINS |= {"RIGHT": "RIGHT", "RIGHT OUTER": "RIGHT", "FULL": "FULL", "FULL OUTER
 _JOINS |= {"SEMI": "SEMI", "LEFT SEMI": "SEMI", "ANTI": "ANTI", "LEFT ANTI": "ANTI"}
 
 
-def _join(join: exp.Join, place: _Place, scope: Scope, before: tuple[Relation, ...]) -> tuple[str, Relation]:
+def _join(
+    join: exp.Join, place: _InQuery, scope: DuckScope, before: tuple[DuckRelation, ...]
+) -> tuple[str, DuckRelation]:
     refuse_others(join, "this", "side", "kind", "on")
     words = _JOINS.get(" ".join(filter(None, (join.side.upper(), join.kind.upper()))))
     if words is None:
@@ -250,7 +252,7 @@ def _join(join: exp.Join, place: _Place, scope: Scope, before: tuple[Relation, .
     return f"{words} JOIN {text} ON {condition_text(inside.translate(on), on)}", relation
 
 
-def _source(node: exp.Expr, place: _Place, scope: Scope) -> tuple[str, Relation]:
+def _source(node: exp.Expr, place: _InQuery, scope: DuckScope) -> tuple[str, DuckRelation]:
     alias = node.args.get("alias")
     if alias is not None:
         refuse_others(alias, "this", "columns")
@@ -273,10 +275,10 @@ def _source(node: exp.Expr, place: _Place, scope: Scope) -> tuple[str, Relation]
             raise NeedsSparkError(describe(node))
 
 
-def _named(text: str, alias: str, columns: Mapping[str, str], is_renamed: bool) -> tuple[str, Relation]:
+def _named(text: str, alias: str, columns: Mapping[str, str], is_renamed: bool) -> tuple[str, DuckRelation]:
     name = alias or "_lakesql_subquery"
     names = f" ({', '.join(map(quote, columns))})" if is_renamed else ""
-    return f"{text} AS {quote(name)}{names}", Relation(name, columns)
+    return f"{text} AS {quote(name)}{names}", DuckRelation(name, columns)
 
 
 def _renamed(columns: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
@@ -287,7 +289,7 @@ def _renamed(columns: Mapping[str, str], names: Sequence[str]) -> Mapping[str, s
     return dict(zip(names, columns.values(), strict=True))
 
 
-def _lateral(node: exp.Lateral, scope: Scope) -> tuple[str, Relation]:
+def _lateral(node: exp.Lateral, scope: DuckScope) -> tuple[str, DuckRelation]:
     """LATERAL VIEW of the elements of an array; a row without any is gone."""
     refuse_others(node, "this", "view", "alias")
     call, alias = node.this, node.args.get("alias")
@@ -302,10 +304,10 @@ def _lateral(node: exp.Lateral, scope: Scope) -> tuple[str, Relation]:
     return _named(f"(SELECT unnest({array.text}))", alias.name, {names[0]: element_type(array.type)}, True)
 
 
-def _values(node: exp.Values, place: _Place) -> TranslatedQuery:
+def _values(node: exp.Values, place: _InQuery) -> TranslatedQuery:
     """Rows that are written in the SQL."""
     refuse_others(node, "expressions", "alias")
-    scope = Scope(ALLOWED, (), place.now)
+    scope = DuckScope(ALLOWED, (), place.now)
     rows = [
         [scope.translate(item) for item in (row.expressions if isinstance(row, exp.Tuple) else [row])]
         for row in node.expressions
@@ -321,7 +323,7 @@ def _values(node: exp.Values, place: _Place) -> TranslatedQuery:
 # --- GROUP BY and ORDER BY
 
 
-def _group(node: exp.Select, scope: Scope, outputs: Mapping[str, Typed]) -> list[str]:
+def _group(node: exp.Select, scope: DuckScope, outputs: Mapping[str, Typed]) -> list[str]:
     group = node.args.get("group")
     if group is None:
         return []
@@ -344,7 +346,7 @@ def _group(node: exp.Select, scope: Scope, outputs: Mapping[str, Typed]) -> list
 _SETS: dict[type[exp.Expr], str] = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}
 
 
-def _group_item(node: exp.Expr, scope: Scope) -> str:
+def _group_item(node: exp.Expr, scope: DuckScope) -> str:
     if isinstance(node, exp.Tuple) or type(node) in _SETS:
         inner = ", ".join(_group_item(item, scope) for item in node.expressions)
         return f"{_SETS.get(type(node), '')} ({inner})"
@@ -357,7 +359,7 @@ def _aggregates(node: exp.Expr) -> bool:
     return node.find(exp.AggFunc) is not None
 
 
-def _check_order(node: exp.Expr, scope: Scope) -> None:
+def _check_order(node: exp.Expr, scope: DuckScope) -> None:
     """Refuse an order by more than columns: rows have none in a table, but an expression may raise."""
     for name in ("order", "sort", "cluster", "distribute"):
         said = node.args.get(name)
@@ -368,11 +370,11 @@ def _check_order(node: exp.Expr, scope: Scope) -> None:
                 raise NeedsSparkError(f"ORDER BY {describe(of)}")
 
 
-def _without_aliases(scope: Scope) -> Scope:
+def _without_aliases(scope: DuckScope) -> DuckScope:
     return replace(scope, aliases={})
 
 
-def _refuse_doubtful_names(node: exp.Expr, scope: Scope) -> None:
+def _refuse_doubtful_names(node: exp.Expr, scope: DuckScope) -> None:
     """Refuse a name in HAVING that is a column's and an output's: Spark's choice depends on where it stands."""
     for column in node.find_all(exp.Column):
         has_column = any(relation.find(column.name) is not None for relation in scope.relations)
@@ -384,11 +386,11 @@ def _refuse_doubtful_names(node: exp.Expr, scope: Scope) -> None:
 # --- WITH and set operations
 
 
-def _set_operation(node: exp.SetOperation, place: _Place) -> TranslatedQuery:
+def _set_operation(node: exp.SetOperation, place: _InQuery) -> TranslatedQuery:
     refuse_others(node, "this", "expression", "distinct", "with_", "order")
     place, ctes = _with(node, place)
     if node.args.get("order") is not None:
-        _check_order(node, Scope(ALLOWED, ()))
+        _check_order(node, DuckScope(ALLOWED, ()))
     word = type(node).__name__.upper()
     is_all = node.args.get("distinct") is False
     left, right = _query(node.this, place), _query(node.expression, place)
@@ -413,7 +415,7 @@ def _cast_side(side: TranslatedQuery, columns: Mapping[str, str]) -> str:
     return f"(SELECT {chosen} FROM ({side.text}) AS side ({', '.join(map(quote, own))}))"
 
 
-def _with(node: exp.Expr, place: _Place) -> tuple[_Place, str]:
+def _with(node: exp.Expr, place: _InQuery) -> tuple[_InQuery, str]:
     """The place below a WITH, and its text."""
     clause = node.args.get("with_")
     if clause is None:

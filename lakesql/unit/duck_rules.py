@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from lakesql.unit.duck_scope import Rule, Scope, Typed, by_sqlglot, describe, refuse_others
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, by_sqlglot, describe, refuse_others
 from lakesql.unit.duck_types import VOID, NeedsSparkError, guarded
 
 
@@ -18,7 +18,7 @@ def rule(arguments: str, takes: str, gives: str, form: str = "") -> Rule:
     """
     names, kinds = arguments.split(), takes.split()
 
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, *names)
         given = [name for name in names if node.args.get(name) is not None]
         if len(given) != len(names):

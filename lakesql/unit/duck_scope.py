@@ -29,7 +29,7 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class DuckRelation:
     """What a name in FROM stands for: the types of its columns, by their names as they are spelled."""
 
     alias: str
@@ -43,12 +43,12 @@ class Relation:
         return None
 
 
-Rule: TypeAlias = Callable[[exp.Expr, "Scope"], Typed]
+Rule: TypeAlias = Callable[[exp.Expr, "DuckScope"], Typed]
 """What makes DuckDB's text of an expression of one class. It raises `NeedsSparkError`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class DuckScope:
     """What an expression may read.
 
     `aliases` are the outputs before it in the same SELECT, `variables` those of the lambda functions around it, and
@@ -56,10 +56,10 @@ class Scope:
     """
 
     rules: Mapping[type[exp.Expr], Rule]
-    relations: tuple[Relation, ...]
+    relations: tuple[DuckRelation, ...]
     now: datetime | None = None
-    outer: Scope | None = None
-    query: Callable[[exp.Expr, Scope], tuple[str, Mapping[str, str]]] | None = None
+    outer: DuckScope | None = None
+    query: Callable[[exp.Expr, DuckScope], tuple[str, Mapping[str, str]]] | None = None
     aliases: Mapping[str, Typed] = field(default_factory=dict)
     variables: Mapping[str, Typed] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Scope:
             raise NeedsSparkError(f"{describe(node)} is not among what is known to mean the same without Spark")
         return rule(node, self)
 
-    def with_variables(self, variables: Mapping[str, Typed]) -> Scope:
+    def with_variables(self, variables: Mapping[str, Typed]) -> DuckScope:
         """The scope inside a lambda function."""
         return replace(self, variables={**self.variables, **variables})
 

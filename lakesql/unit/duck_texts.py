@@ -7,11 +7,11 @@ import re
 from sqlglot import exp
 
 from lakesql.unit.duck_rules import ascii_text, rule
-from lakesql.unit.duck_scope import Rule, Scope, Typed, describe, refuse_others
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, refuse_others
 from lakesql.unit.duck_types import WHOLE_DIGITS, NeedsSparkError, guarded
 
 
-def _trim(node: exp.Expr, scope: Scope) -> Typed:
+def _trim(node: exp.Expr, scope: DuckScope) -> Typed:
     """Blanks alone, or the characters that are named."""
     refuse_others(node, "this", "position", "expression")
     position = str(node.args.get("position") or "").upper()
@@ -24,7 +24,7 @@ def _trim(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"{side}trim({ascii_text(value.text, describe(node))}, {characters})", "string")
 
 
-def _substring(node: exp.Expr, scope: Scope) -> Typed:
+def _substring(node: exp.Expr, scope: DuckScope) -> Typed:
     """From a place on that is written as a number; 1 is the first."""
     refuse_others(node, "this", "start", "length")
     value = scope.translate(node.this)
@@ -35,7 +35,7 @@ def _substring(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"substring({ascii_text(value.text, describe(node))}, {', '.join(plain)})", "string")
 
 
-def _replace(node: exp.Expr, scope: Scope) -> Typed:
+def _replace(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression", "replacement")
     parts = [node.args.get(name) for name in ("this", "expression", "replacement")]
     values = [scope.translate(part) for part in parts if part is not None]
@@ -44,7 +44,7 @@ def _replace(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"replace({', '.join(value.text for value in values)})", "string")
 
 
-def _concat(node: exp.Expr, scope: Scope) -> Typed:
+def _concat(node: exp.Expr, scope: DuckScope) -> Typed:
     """Texts and whole numbers, one after another: NULL where one of them is."""
     if isinstance(node, exp.Concat):
         refuse_others(node, "expressions", "safe", "coalesce")
@@ -57,7 +57,7 @@ def _concat(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"({' || '.join(f'CAST({part.text} AS VARCHAR)' for part in parts)})", "string")
 
 
-def _concat_ws(node: exp.Expr, scope: Scope) -> Typed:
+def _concat_ws(node: exp.Expr, scope: DuckScope) -> Typed:
     """Texts and arrays of them with a text between them; NULLs are left out."""
     refuse_others(node, "expressions", "safe", "coalesce", "flatten")
     separator, *parts = [scope.translate(item) for item in node.expressions]
@@ -74,7 +74,7 @@ def _concat_ws(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"coalesce(array_to_string({present}, {separator.text}), '')", "string")
 
 
-def _like(node: exp.Expr, scope: Scope) -> Typed:
+def _like(node: exp.Expr, scope: DuckScope) -> Typed:
     """By patterns that are written in the SQL: one, or any or all of several."""
     refuse_others(node, "this", "expression", "negate")
     value, patterns = scope.translate(node.args["this"]), node.args["expression"]
@@ -92,7 +92,7 @@ def _like(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"({(' AND ' if is_all else ' OR ').join(tests)})", "boolean")
 
 
-def _position(node: exp.Expr, scope: Scope) -> Typed:
+def _position(node: exp.Expr, scope: DuckScope) -> Typed:
     """Where a text stands in another, from 1 on; 0 where it does not. From a place on that is written as a number."""
     refuse_others(node, "this", "substr", "position")
     value, searched = scope.translate(node.args["this"]), scope.translate(node.args["substr"])
@@ -109,7 +109,7 @@ def _position(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST(CASE WHEN {found} = 0 THEN 0 ELSE {found} + {before} END AS INTEGER)", "int")
 
 
-def _side(node: exp.Expr, scope: Scope) -> Typed:
+def _side(node: exp.Expr, scope: DuckScope) -> Typed:
     """The first or the last characters, as many as are written as a number."""
     refuse_others(node, "this", "expression")
     value, count = scope.translate(node.args["this"]), node.args["expression"]
@@ -119,7 +119,7 @@ def _side(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"{word}({ascii_text(value.text, describe(node))}, {count.name})", "string")
 
 
-def _reverse(node: exp.Expr, scope: Scope) -> Typed:
+def _reverse(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this")
     value = scope.translate(node.this)
     if value.type != "string":
@@ -127,7 +127,7 @@ def _reverse(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"reverse({ascii_text(value.text, describe(node))})", "string")
 
 
-def _repeat(node: exp.Expr, scope: Scope) -> Typed:
+def _repeat(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "times")
     value, times = scope.translate(node.this), scope.translate(node.args["times"])
     if value.type != "string" or times.type != "int":

@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from lakesql.unit.duck_rules import rule
-from lakesql.unit.duck_scope import Rule, Scope, Typed, describe, refuse_others
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, refuse_others
 from lakesql.unit.duck_types import NeedsSparkError
 
 TRUNCATED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
@@ -34,21 +34,21 @@ def shift_time(value: Typed, word: str, interval: exp.Interval) -> Typed:
     return Typed(f"({value.text} {word} INTERVAL '{int(amount) * UNITS[name]} seconds')", value.type)
 
 
-def _now(node: exp.Expr, scope: Scope) -> Typed:
+def _now(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node)
     if scope.now is None:
         raise NeedsSparkError("the current time, and the test has no overrides: {now: …}")
     return Typed(f"TIMESTAMP '{scope.now.isoformat(sep=' ')}'", "timestamp")
 
 
-def _today(node: exp.Expr, scope: Scope) -> Typed:
+def _today(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node)
     if scope.now is None:
         raise NeedsSparkError("the current date, and the test has no overrides: {now: …}")
     return Typed(f"DATE '{scope.now.date().isoformat()}'", "date")
 
 
-def _time(node: exp.Expr, scope: Scope, *kinds: str) -> Typed:
+def _time(node: exp.Expr, scope: DuckScope, *kinds: str) -> Typed:
     """A date or a time; one that sqlglot wraps, as Spark would cast a text there."""
     value = scope.translate(node.this if isinstance(node, exp.TsOrDsToDate | exp.TsOrDsToTimestamp) else node)
     if value.type not in kinds:
@@ -59,7 +59,7 @@ def _time(node: exp.Expr, scope: Scope, *kinds: str) -> Typed:
 def _part(name: str, *kinds: str) -> Rule:
     """A part of a date or a time as a number."""
 
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this")
         value = _time(node.this, scope, *(kinds or ("date", "timestamp")))
         return Typed(f"CAST({name}({value.text}) AS INTEGER)", "int")
@@ -67,14 +67,14 @@ def _part(name: str, *kinds: str) -> Rule:
     return make
 
 
-def _day_of_week(node: exp.Expr, scope: Scope) -> Typed:
+def _day_of_week(node: exp.Expr, scope: DuckScope) -> Typed:
     """Sunday is 1 to Spark, and 0 to DuckDB."""
     refuse_others(node, "this")
     value = _time(node.this, scope, "date", "timestamp")
     return Typed(f"CAST(dayofweek({value.text}) + 1 AS INTEGER)", "int")
 
 
-def _extract(node: exp.Expr, scope: Scope) -> Typed:
+def _extract(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
     value, name = _time(node.args["expression"], scope, "date", "timestamp"), node.this.name.lower()
     if name not in _PARTS or (value.type == "date" and name in ("hour", "minute")):
@@ -82,12 +82,12 @@ def _extract(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST(date_part('{name}', {value.text}) AS INTEGER)", "int")
 
 
-def _to_date(node: exp.Expr, scope: Scope) -> Typed:
+def _to_date(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "safe")
     return Typed(f"CAST({_time(node.this, scope, 'date', 'timestamp').text} AS DATE)", "date")
 
 
-def _truncate(node: exp.Expr, scope: Scope) -> Typed:
+def _truncate(node: exp.Expr, scope: DuckScope) -> Typed:
     """`date_trunc`, of a time by a unit that is written out."""
     refuse_others(node, "this", "unit")
     value, unit = scope.translate(node.this), node.args["unit"].name.lower()
@@ -96,7 +96,7 @@ def _truncate(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST(date_trunc('{unit}', {value.text}) AS TIMESTAMP)", "timestamp")
 
 
-def _truncate_date(node: exp.Expr, scope: Scope) -> Typed:
+def _truncate_date(node: exp.Expr, scope: DuckScope) -> Typed:
     """`trunc`, of a date."""
     refuse_others(node, "this", "unit")
     unit = _TRUNCATED_DATES.get(node.args["unit"].name.lower())
@@ -105,7 +105,7 @@ def _truncate_date(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST(date_trunc('{unit}', {_time(node.this, scope, 'date').text}) AS DATE)", "date")
 
 
-def _add_days(node: exp.Expr, scope: Scope) -> Typed:
+def _add_days(node: exp.Expr, scope: DuckScope) -> Typed:
     """`date_add` and `date_sub` of days."""
     refuse_others(node, "this", "expression", "unit")
     value, days = _time(node.this, scope, "date", "timestamp"), scope.translate(node.args["expression"])
@@ -115,7 +115,7 @@ def _add_days(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"(CAST({value.text} AS DATE) + {days.text})", "date")
 
 
-def _add_units(node: exp.Expr, scope: Scope) -> Typed:
+def _add_units(node: exp.Expr, scope: DuckScope) -> Typed:
     """`timestampadd` and `dateadd` with a unit."""
     refuse_others(node, "this", "expression", "unit")
     value, unit = _time(node.this, scope, "date", "timestamp"), node.args["unit"].name.upper()
@@ -131,7 +131,7 @@ def _add_units(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"({start} + to_seconds({amount.text} * CAST({seconds} AS BIGINT)))", "timestamp")
 
 
-def _add_months(node: exp.Expr, scope: Scope) -> Typed:
+def _add_months(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression", "preserve_end_of_month")
     value, months = _time(node.this, scope, "date"), scope.translate(node.args["expression"])
     if months.type != "int":
@@ -139,7 +139,7 @@ def _add_months(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST({value.text} + to_months({months.text}) AS DATE)", "date")
 
 
-def _date_difference(node: exp.Expr, scope: Scope) -> Typed:
+def _date_difference(node: exp.Expr, scope: DuckScope) -> Typed:
     """`datediff` of two dates in days; with a unit, the whole units between two times."""
     refuse_others(node, "this", "expression", "unit", "date_part_boundary")
     if node.args.get("unit") is not None:
@@ -149,7 +149,7 @@ def _date_difference(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST({later} - {earlier} AS INTEGER)", "int")
 
 
-def _time_difference(node: exp.Expr, scope: Scope) -> Typed:
+def _time_difference(node: exp.Expr, scope: DuckScope) -> Typed:
     """The whole units between two times. sqlglot would count the borders of units that lie between them."""
     refuse_others(node, "this", "expression", "unit", "date_part_boundary")
     ends = [_time(node.args[name], scope, "date", "timestamp") for name in ("this", "expression")]
@@ -160,7 +160,7 @@ def _time_difference(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST(({later} - {earlier}) // {seconds * 1_000_000} AS BIGINT)", "bigint")
 
 
-def _anonymous_now(node: exp.Expr, scope: Scope) -> Typed:
+def _anonymous_now(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expressions")
     return _now(exp.CurrentTimestamp(), scope) if not node.expressions else _refuse(node)
 

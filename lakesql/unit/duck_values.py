@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from lakesql.unit.duck_scope import Rule, Scope, Typed, describe, field_text, refuse_others
+from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, field_text, refuse_others
 from lakesql.unit.duck_types import (
     MAX_DIGITS,
     VOID,
@@ -22,7 +22,7 @@ from lakesql.unit.duck_types import (
 )
 
 
-def _literal(node: exp.Expr, scope: Scope) -> Typed:
+def _literal(node: exp.Expr, scope: DuckScope) -> Typed:
     text = str(node.this)
     if node.args.get("is_string"):
         if set("\\'\"") & set(text) or not text.isprintable():
@@ -39,20 +39,20 @@ def _literal(node: exp.Expr, scope: Scope) -> Typed:
     raise NeedsSparkError(f"the number {text}")
 
 
-def _null(node: exp.Expr, scope: Scope) -> Typed:
+def _null(node: exp.Expr, scope: DuckScope) -> Typed:
     return Typed("NULL", VOID)
 
 
-def _boolean(node: exp.Expr, scope: Scope) -> Typed:
+def _boolean(node: exp.Expr, scope: DuckScope) -> Typed:
     return Typed("true" if node.this else "false", "boolean")
 
 
-def _column(node: exp.Expr, scope: Scope) -> Typed:
+def _column(node: exp.Expr, scope: DuckScope) -> Typed:
     assert isinstance(node, exp.Column)
     return scope.find_column(node)
 
 
-def _variable(node: exp.Expr, scope: Scope) -> Typed:
+def _variable(node: exp.Expr, scope: DuckScope) -> Typed:
     """A variable of a lambda function."""
     found = scope.variables.get(node.name.lower())
     if found is None:
@@ -60,7 +60,7 @@ def _variable(node: exp.Expr, scope: Scope) -> Typed:
     return found
 
 
-def _paren(node: exp.Expr, scope: Scope) -> Typed:
+def _paren(node: exp.Expr, scope: DuckScope) -> Typed:
     return scope.translate(node.this)
 
 
@@ -75,7 +75,7 @@ def condition_text(value: Typed, node: exp.Expr) -> str:
 
 
 def _logic(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
         sides = [condition_text(scope.translate(node.args[name]), node) for name in ("this", "expression")]
         return Typed(f"({sides[0]} {word} {sides[1]})", "boolean")
@@ -83,12 +83,12 @@ def _logic(word: str) -> Rule:
     return make
 
 
-def _not(node: exp.Expr, scope: Scope) -> Typed:
+def _not(node: exp.Expr, scope: DuckScope) -> Typed:
     return Typed(f"(NOT {condition_text(scope.translate(node.this), node)})", "boolean")
 
 
 def _comparison(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
         left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
         return Typed(compare_text(left, right, word, node), "boolean")
@@ -134,7 +134,7 @@ def time_literal(text: str, kind: str) -> Typed | None:
     return None
 
 
-def _is(node: exp.Expr, scope: Scope) -> Typed:
+def _is(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
     value, of = scope.translate(node.args["this"]), node.args["expression"]
     match of:
@@ -146,7 +146,7 @@ def _is(node: exp.Expr, scope: Scope) -> Typed:
             raise NeedsSparkError(describe(node))
 
 
-def _in(node: exp.Expr, scope: Scope) -> Typed:
+def _in(node: exp.Expr, scope: DuckScope) -> Typed:
     if node.args.get("query") is not None:
         return _in_query(node, scope)
     refuse_others(node, "this", "expressions")
@@ -161,7 +161,7 @@ def _in(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"({value.cast(kind)} IN ({', '.join(item.cast(kind) for item in items)}))", "boolean")
 
 
-def _in_query(node: exp.Expr, scope: Scope) -> Typed:
+def _in_query(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "query")
     text, columns = _read_query(node.args["query"], scope)
     of = node.this.unnest()
@@ -173,13 +173,13 @@ def _in_query(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"({values[0].text} IN ({text}))", "boolean")
 
 
-def exists_text(node: exp.Expr, scope: Scope) -> Typed:
+def exists_text(node: exp.Expr, scope: DuckScope) -> Typed:
     """Whether a query has a row."""
     text, _ = _read_query(node.this, scope)
     return Typed(f"EXISTS ({text})", "boolean")
 
 
-def _scalar_query(node: exp.Expr, scope: Scope) -> Typed:
+def _scalar_query(node: exp.Expr, scope: DuckScope) -> Typed:
     """The one value of a query; both raise where there are more."""
     refuse_others(node, "this")
     text, columns = _read_query(node, scope)
@@ -189,14 +189,14 @@ def _scalar_query(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"({text})", kind)
 
 
-def _read_query(node: exp.Expr, scope: Scope) -> tuple[str, dict[str, str]]:
+def _read_query(node: exp.Expr, scope: DuckScope) -> tuple[str, dict[str, str]]:
     if scope.query is None:
         raise NeedsSparkError("a query in a condition")
     text, columns = scope.query(node.unnest() if isinstance(node, exp.Subquery) else node, scope)
     return text, dict(columns)
 
 
-def _between(node: exp.Expr, scope: Scope) -> Typed:
+def _between(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "low", "high")
     value, low, high = (scope.translate(node.args[name]) for name in ("this", "low", "high"))
     above, below = compare_text(value, low, ">=", node), compare_text(value, high, "<=", node)
@@ -206,7 +206,7 @@ def _between(node: exp.Expr, scope: Scope) -> Typed:
 # --- choices
 
 
-def _case(node: exp.Expr, scope: Scope) -> Typed:
+def _case(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "ifs", "default")
     subject = scope.translate(node.args["this"]) if node.args.get("this") else None
     tests, values = [], []
@@ -218,7 +218,7 @@ def _case(node: exp.Expr, scope: Scope) -> Typed:
     return _choose(tests, [*values, default], node)
 
 
-def _if(node: exp.Expr, scope: Scope) -> Typed:
+def _if(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "true", "false")
     if not node.args.get("false"):
         raise NeedsSparkError(describe(node))
@@ -226,7 +226,7 @@ def _if(node: exp.Expr, scope: Scope) -> Typed:
     return _choose([test], [scope.translate(node.args["true"]), scope.translate(node.args["false"])], node)
 
 
-def _nvl2(node: exp.Expr, scope: Scope) -> Typed:
+def _nvl2(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "true", "false")
     test = f"{scope.translate(node.this).text} IS NOT NULL"
     return _choose([test], [scope.translate(node.args["true"]), scope.translate(node.args["false"])], node)
@@ -239,7 +239,7 @@ def _choose(tests: Sequence[str], values: Sequence[Typed], node: exp.Expr) -> Ty
     return Typed(f"(CASE {whens} ELSE {default} END)", kind)
 
 
-def _coalesce(node: exp.Expr, scope: Scope) -> Typed:
+def _coalesce(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expressions", "is_nvl", "is_null")
     values = [scope.translate(item) for item in (node.this, *node.expressions)]
     kind = common_type((value.type for value in values), describe(node))
@@ -249,7 +249,7 @@ def _coalesce(node: exp.Expr, scope: Scope) -> Typed:
 def _extreme(word: str) -> Rule:
     """`greatest` and `least`, which leave out NULLs."""
 
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expressions", "ignore_nulls")
         values = [scope.translate(item) for item in (node.this, *node.expressions)]
         kind = common_type((value.type for value in values), describe(node))
@@ -260,7 +260,7 @@ def _extreme(word: str) -> Rule:
     return make
 
 
-def _nullif(node: exp.Expr, scope: Scope) -> Typed:
+def _nullif(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
     value, other = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
     test = compare_text(value, other, "=", node)
@@ -268,14 +268,14 @@ def _nullif(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _anonymous_is_null(word: str) -> Rule:
-    def make(node: exp.Expr, scope: Scope) -> Typed:
+    def make(node: exp.Expr, scope: DuckScope) -> Typed:
         (value,) = (scope.translate(item) for item in node.expressions)
         return Typed(f"({value.text} {word})", "boolean")
 
     return make
 
 
-def _dot(node: exp.Expr, scope: Scope) -> Typed:
+def _dot(node: exp.Expr, scope: DuckScope) -> Typed:
     """A field by its name; of an array of structs the array of the field, and of a map the value of the key."""
     if not isinstance(node.args["expression"], exp.Identifier):
         raise NeedsSparkError(describe(node))

@@ -26,7 +26,7 @@ Row = dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedRow:
     """A row of a fixture with the columns that it names alone, and where it stands."""
 
     values: Row
@@ -44,13 +44,13 @@ def needs_spark(node: Node, kind: str) -> Value:
 
 def read_rows(
     node: Node, columns: Mapping[str, str], what: str, folder: Path, other: Other = needs_spark
-) -> list[Named]:
+) -> list[NamedRow]:
     """The rows of a table's fixture. `columns` are the types of those that `what` has, by their names.
 
     Raises `ProjectError` for rows that do not fit.
     """
     items = read_items(node, folder)
-    return read_each(items, lambda item: Named(read_row(item, columns, what, other), item.place), _place_of)
+    return read_each(items, lambda item: NamedRow(read_row(item, columns, what, other), item.place), _place_of)
 
 
 def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Path) -> list[Row | Bad]:

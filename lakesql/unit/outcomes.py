@@ -11,7 +11,7 @@ from lakesql.json_values import plain
 from lakesql.model.unit_tests import UnitTest
 from lakesql.unit.fixture_values import Value
 from lakesql.unit.fixtures import Row
-from lakesql.unit.row_differences import Difference
+from lakesql.unit.row_differences import RowDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Passed:
 class Failed:
     """What is there differs from what was expected; or the batch fails, as `what` says."""
 
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RowDifference, ...] = ()
     what: str = ""
 
 
@@ -79,7 +79,7 @@ def render_text(results: Sequence[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def difference_lines(difference: Difference) -> list[str]:
+def difference_lines(difference: RowDifference) -> list[str]:
     """A table of the rows that differ: `-` before those that are missing, `+` before those that were not expected."""
     columns = difference.columns
     signs = {"missing": "-", "unexpected": "+"}

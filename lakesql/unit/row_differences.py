@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesql.unit.fixture_values import Value
-from lakesql.unit.fixtures import Named, Row
+from lakesql.unit.fixtures import NamedRow, Row
 
 Side = Literal["missing", "unexpected"]
 
@@ -21,7 +21,7 @@ class OddRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RowDifference:
     """The rows that differ: those that are missing, each before the unexpected one that is nearest to it.
 
     `same` is how many rows are as expected.
@@ -38,7 +38,7 @@ class Difference:
         return tuple(dict.fromkeys(column for row in named for column in row))
 
 
-def find_difference(what: str, expected: Sequence[Named], found: Sequence[Row]) -> Difference | None:
+def find_difference(what: str, expected: Sequence[NamedRow], found: Sequence[Row]) -> RowDifference | None:
     """How the rows differ; None where each expected row is one of those found, in the columns that it names, and no
     other row is there."""
     match_of = _match([row.values for row in expected], found)
@@ -55,7 +55,7 @@ def find_difference(what: str, expected: Sequence[Named], found: Sequence[Row]) 
             unexpected.remove(nearest)
             rows.append(OddRow("unexpected", nearest))
     rows += [OddRow("unexpected", row) for row in unexpected]
-    return Difference(what, tuple(rows), len(match_of))
+    return RowDifference(what, tuple(rows), len(match_of))
 
 
 def _match(expected: Sequence[Row], found: Sequence[Row]) -> dict[int, int]:

@@ -37,9 +37,9 @@ from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
 from lakesql.unit.duck import duck_statement
-from lakesql.unit.duck_names import Table
+from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import TranslatedQuery, translate_condition, translate_query
-from lakesql.unit.duck_scope import Relation
+from lakesql.unit.duck_scope import DuckRelation
 from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, quote
 from lakesql.unit.expected import compare
 from lakesql.unit.fixture_values import Bad, fit_nested, is_known, sql_literal
@@ -78,7 +78,7 @@ def _run(
     built: dict[str, Select],
 ) -> Outcome:
     try:
-        return _Run(manifest, select, test, connection, built).outcome()
+        return _DuckTest(manifest, select, test, connection, built).outcome()
     except NeedsSparkError as error:
         return NeedsSpark(str(error))
     except duckdb.Error as error:
@@ -101,7 +101,7 @@ _KEYS = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
 
 
 @dataclass(slots=True)
-class _Run:
+class _DuckTest:
     """One test as it runs. `letters` are the dead letters so far."""
 
     manifest: Manifest
@@ -116,7 +116,7 @@ class _Run:
         refuse_settings(self.manifest.target.spark)
         _refuse_select(select)
         now = test.overrides.now
-        tables: dict[tuple[str, ...], Table] = {
+        tables: dict[tuple[str, ...], DuckTable] = {
             (name.lower(),): self.stream_table(name) for name in select.query.streams_read
         }
         refs = {_path(self.manifest.models[it.name].table): it.name for it in select.model.facts.refs}
@@ -143,12 +143,12 @@ class _Run:
     def batches(self) -> Mapping[str, tuple[Node, ...]]:
         return {it.stream: it.batches for it in self.test.given if isinstance(it, GivenStream)}
 
-    def stream_table(self, name: str) -> Table:
+    def stream_table(self, name: str) -> DuckTable:
         stream = self.select.streams[name]
         if stream.is_feed:
             raise NeedsSparkError(f"the envelope {stream.envelope} of stream '{name}'")
         positioned = {POSITION: "bigint"} if self.select.writing.is_positioned else {}
-        return Table(f"lakesql_stream_{name}", {**self.stream_columns(name), **positioned})
+        return DuckTable(f"lakesql_stream_{name}", {**self.stream_columns(name), **positioned})
 
     def stream_columns(self, name: str) -> dict[str, str]:
         """The types of a stream's columns; of a model's table that is read as one, those that its SELECT makes.
@@ -162,10 +162,10 @@ class _Run:
         read = [it for it in columns if words is None or it.name.lower() in words or is_known(it.type)]
         return {column.name: _known(column.type) for column in read}
 
-    def ref_table(self, name: str) -> Table:
+    def ref_table(self, name: str) -> DuckTable:
         """The table of a model that is joined, with the rows that the test gives: none where it gives none."""
         columns = _table_of(self.manifest, name, self.built)
-        table = Table(f"lakesql_ref_{name}", columns)
+        table = DuckTable(f"lakesql_ref_{name}", columns)
         given = next((it.rows for it in self.test.given if isinstance(it, GivenRef) and it.ref == name), None)
         rows = read_rows(given, columns, f"model '{name}'", self.manifest.directory, fit_nested) if given else []
         self.create(table.name, columns, [row.values for row in rows])
@@ -191,15 +191,15 @@ class _Run:
         now, writing = self.test.overrides.now, self.select.writing
         made = {}
         for option, text in writing.conditions.items():
-            made[_CONDITIONS[option]] = translate_condition(text, (Relation(ROWS_VIEW, query.columns),), now)
+            made[_CONDITIONS[option]] = translate_condition(text, (DuckRelation(ROWS_VIEW, query.columns),), now)
         for option, text in writing.match_conditions.items():
-            sides = (Relation("source", query.columns), Relation("target", types))
+            sides = (DuckRelation("source", query.columns), DuckRelation("target", types))
             made[_CONDITIONS[option]] = translate_condition(text, sides, now)
         return made
 
     def checks(self, query: TranslatedQuery) -> dict[Check, str]:
         """The conditions that are expected to hold, in DuckDB's SQL; a row that is only counted is none of a test's."""
-        rows = Relation(ROWS_VIEW, query.columns)
+        rows = DuckRelation(ROWS_VIEW, query.columns)
         checks = (check for check in self.select.checks if check.on_fail != "warn")
         return {check: translate_condition(check.condition, (rows,), self.test.overrides.now) for check in checks}
 
@@ -435,13 +435,15 @@ def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[s
         raise NeedsSparkError(f"the columns of model '{name}', which only Spark knows")
     types = {column.name: stored_type(column.type) for column in output_columns(select)}
     if any(not kind for kind in types.values()):
-        tables: dict[tuple[str, ...], Table] = {
-            (stream.lower(),): Table(stream, {column.name: column.type for column in select.streams[stream].columns})
+        tables: dict[tuple[str, ...], DuckTable] = {
+            (stream.lower(),): DuckTable(
+                stream, {column.name: column.type for column in select.streams[stream].columns}
+            )
             for stream in select.query.streams_read
         }
         for found in select.model.facts.refs:
             read = manifest.models[found.name].table
-            tables[_path(read)] = Table(found.name, _table_of(manifest, found.name, built))
+            tables[_path(read)] = DuckTable(found.name, _table_of(manifest, found.name, built))
         made = translate_query(select.query.sql, tables, None).columns
         types = {column: kind or stored_type(made[column]) for column, kind in types.items()}
     return {column: _known(kind) for column, kind in {**types, **_added_types(select, types)}.items()}

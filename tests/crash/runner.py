@@ -28,7 +28,7 @@ from lakesql.clock import now_ms
 from lakesql.compile.build_select import build_selects
 from lakesql.engine.batch.sink import Step
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
-from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.progress import QueryProgress
 from lakesql.events import Event
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.observe.jsonl import render_json
@@ -161,7 +161,7 @@ def without_ledger() -> Iterator[None]:
 
     with (
         mock.patch("lakesql.progress.decide.decide", decide),
-        mock.patch.object(Progress, "holds", lambda *_: False),
+        mock.patch.object(QueryProgress, "holds", lambda *_: False),
     ):
         yield
 

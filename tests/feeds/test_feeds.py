@@ -6,7 +6,7 @@ import pytest
 
 from lakesql.engine.batch.cuts import KeysOfBatch, Moves
 from lakesql.engine.batch.tombstones import Tombstones
-from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.records.debezium import debezium_field
 from lakesql.modes.batches import scd2_batches, upsert_batches
 from lakesql.modes.batches.merge import newest_rows
@@ -43,7 +43,7 @@ def find_damaged(project: Project, *models: str, seeds: range, batches: int, kil
 
 
 def test_without_the_ledger_it_finds_duplicate_rows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Progress, "holds", lambda *_: False)
+    monkeypatch.setattr(QueryProgress, "holds", lambda *_: False)
     assert find_damaged(project, "each", seeds=range(5), batches=3, kill=Kill("finish", 2, False)) == {"each"}
 
 

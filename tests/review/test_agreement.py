@@ -20,7 +20,7 @@ from lakesql.progress.decide import decide
 from lakesql.progress.state import Resume
 from lakesql.project.files import read_project
 from lakesql.project.profiles import checkpoint_of
-from lakesql.review.causes import Change, find_change
+from lakesql.review.causes import ModelVersions, find_change
 from lakesql.review.compare import find_unchanged
 from lakesql.review.continuation import find_refusals, old_progress
 from lakesql.review.option_changes import JUDGED_ELSEWHERE
@@ -30,7 +30,7 @@ from lakesql.run.identities import query_identities
 from tests.review.corpus import CASES, apply, case_name, parse_case
 
 
-def changes(path: Path, project: Path) -> Iterator[Change]:
+def changes(path: Path, project: Path) -> Iterator[ModelVersions]:
     """The models of a case that can be compared."""
     case = parse_case(path.read_text("utf-8"))
     options = case.options(project)
@@ -55,7 +55,7 @@ def test_a_plan_says_what_a_run_decides(path: Path, project: Path) -> None:
         check_table(change)
 
 
-def check_progress(change: Change) -> None:
+def check_progress(change: ModelVersions) -> None:
     """The engine is asked about what it will meet, and its refusal is the plan's."""
     state = old_progress(change)
     folder = checkpoint_of(change.new.manifest.target, change.model.name)
@@ -83,7 +83,7 @@ def check_progress(change: Change) -> None:
         assert {it.condition for it in said} <= {"files-moved", *(["streams-changed"] if is_other_table else [])}
 
 
-def check_table(change: Change) -> None:
+def check_table(change: ModelVersions) -> None:
     """The table is altered as the planning of a run says, or refused as it is."""
     before, after = table_specs(change)
     found = find_table_changes(change)

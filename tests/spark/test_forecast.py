@@ -15,7 +15,7 @@ from lakesql.catalog.table_facts import read_facts
 from lakesql.clock import now_ms
 from lakesql.events import BatchCommitted, Event, TableMaintained
 from lakesql.model.table_name import TableName
-from lakesql.plan.forecast import Given, forecast
+from lakesql.plan.forecast import ForecastInput, forecast
 from lakesql.plan.health import TableFacts
 from lakesql.table.simulation import TableCounts, TableGrowth
 from tests.spark.project import Project
@@ -115,7 +115,7 @@ def test_batches_make_of_their_tables_what_was_forecast(project: Project, past: 
         assert seen.facts is not None
         rows = sum(commit.rows for commit in seen.facts.commits[1:]) / (SEEN - 1)
         facts = replace(seen.facts, commits=seen.facts.commits[1:])  # the first batch has other rows
-        found = forecast(model, facts, Given(rows_per_second=rows / 60), (BATCHES - SEEN) * MINUTE, now_ms())
+        found = forecast(model, facts, ForecastInput(rows_per_second=rows / 60), (BATCHES - SEEN) * MINUTE, now_ms())
         (minute,) = (each for each in found.triggers if each.interval_ms == MINUTE)
         foretold = minute.kept or minute.unkept
         for figure, said, was in compare(foretold, seen):

@@ -15,7 +15,7 @@ from lakesql.engine.batch.analyze import type_text
 from lakesql.errors import Place
 from lakesql.select import registry
 from lakesql.select.calls import read_counts
-from lakesql.select.relation import Column
+from lakesql.select.relation import QueryColumn
 from lakesql.select.sqltext import Findings, read_text
 from lakesql.select.tree import read_relation
 from tests.selects import TABLES, accepted, wrong
@@ -87,7 +87,7 @@ def test_derived_types_are_those_of_spark(session: SparkSession) -> None:
     assert derived > 300
 
 
-def columns_of(select: str) -> tuple[Column, ...] | None:
+def columns_of(select: str) -> tuple[QueryColumn, ...] | None:
     """The columns of a SELECT over the known tables."""
     findings = Findings(lambda offset: Place("m.sql"))
     text = read_text(select, findings)

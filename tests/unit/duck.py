@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from lakesql.unit.duck_names import Table
+from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import TranslatedQuery, translate_query
 from lakesql.unit.duck_types import duck_type, quote
 from tests.selects import accepted_own
@@ -25,7 +25,7 @@ class Duck:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
-        self.tables: dict[tuple[str, ...], Table] = {}
+        self.tables: dict[tuple[str, ...], DuckTable] = {}
         self.ids: list[int] = []
 
     @classmethod
@@ -39,7 +39,7 @@ class Duck:
             yield cls(connection)
 
     def load(self, name: str, rows: pa.Table, types: Mapping[str, str]) -> None:
-        self.tables[(name,)] = Table(name, types)
+        self.tables[(name,)] = DuckTable(name, types)
         columns = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in types.items())
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({columns})")

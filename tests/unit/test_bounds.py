@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lakesql.compile.key_range import KeyRange
-from lakesql.compile.quote import Day
+from lakesql.compile.quote import EpochDay
 from lakesql.engine.batch.bounds import BULK, MATCHED, ROWS_PER_KEY, bounds_pay, match_few
 from lakesql.ledger.entry import Snapshot
 
@@ -50,7 +50,7 @@ def test_rows_rewritten_by_copy_on_write_do_not_count_as_the_batch() -> None:
         ((KeyRange("id", low=1, high=MATCHED),), True),
         ((KeyRange("id", low=1, high=MATCHED + 1),), False),
         ((KeyRange("id", tuple(range(0, 600, 2)), 0, 598),), True),
-        ((KeyRange("id", low=Day(1), high=Day(2)),), False),
+        ((KeyRange("id", low=EpochDay(1), high=EpochDay(2)),), False),
         ((), False),
     ],
 )

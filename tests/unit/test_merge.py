@@ -7,7 +7,7 @@ from sqlglot import exp, parse_one
 
 from lakesql.compile.batch import Bounded, Write
 from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange
-from lakesql.compile.quote import Day, Instant
+from lakesql.compile.quote import EpochDay, Instant
 from lakesql.model.table_name import TableName
 from lakesql.modes.batches.merge import merge_parts, newest_rows
 from lakesql.modes.batches.upsert_batches import merge_of
@@ -130,7 +130,7 @@ def test_columns_that_only_spark_knows_are_matched_by_name() -> None:
         ((KeyRange("a b", values=("it's", "x ")),), r"target.`a b` IN ('it\'s', 'x ')"),
         ((KeyRange("d", low=Decimal("-1.50"), high=Decimal("2E+2")),), "target.d BETWEEN -1.50BD AND 200BD"),
         (
-            (KeyRange("t", low=Instant(-1), high=Instant(1)), KeyRange("d", values=(Day(0),))),
+            (KeyRange("t", low=Instant(-1), high=Instant(1)), KeyRange("d", values=(EpochDay(0),))),
             "target.t BETWEEN timestamp_micros(-1) AND timestamp_micros(1)\n  AND target.d IN (date_from_unix_date(0))",
         ),
     ],

@@ -24,12 +24,12 @@ from lakesql.events import (
     BatchSkipped,
     Event,
     HealthJudged,
+    HealthReason,
     ModelFinished,
     Noted,
     PartitionLag,
     Progress,
     QueryStarted,
-    Reason,
     RecordsRejected,
     Retrying,
     RunFinished,
@@ -227,8 +227,8 @@ def test_the_backlog_is_shown_by_partition_the_largest_first(width: int, said: s
     assert lags(9, *BEHIND) == lags(24, PartitionLag("shop.orders", 0, 0)) == []
 
 
-OLD = Reason("freshness", "ill", 900_000, 600_000, "last commit 15 min 00 s ago (limit 10 min 00 s)")
-MANY = Reason("delete_ratio", "watch", 0.2, 0.1, "20 % of the rows in its data files are deleted (limit 10 %)")
+OLD = HealthReason("freshness", "ill", 900_000, 600_000, "last commit 15 min 00 s ago (limit 10 min 00 s)")
+MANY = HealthReason("delete_ratio", "watch", 0.2, 0.1, "20 % of the rows in its data files are deleted (limit 10 %)")
 
 
 def test_the_health_of_each_model_is_shown_with_its_reasons() -> None:

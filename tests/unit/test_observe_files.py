@@ -16,11 +16,11 @@ from lakesql.events import (
     BatchCommitted,
     Event,
     HealthJudged,
+    HealthReason,
     ModelFinished,
     Noted,
     Progress,
     QueryStarted,
-    Reason,
     RecordsRejected,
     RunFinished,
     RunStarted,
@@ -61,7 +61,7 @@ def json_of(event: Event) -> dict[str, Any]:
 
 
 def test_why_a_table_is_not_well_is_a_list_of_objects() -> None:
-    why = Reason("freshness", "ill", 7_000, 5_000, "last commit 7.0 s ago (limit 5.0 s)")
+    why = HealthReason("freshness", "ill", 7_000, 5_000, "last commit 7.0 s ago (limit 5.0 s)")
     assert json_of(HealthJudged("orders", "ill", "well", (why,), AT)) == {
         "event": "health_judged",
         "at": AT_ISO,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.progress import QueryProgress
 from lakesql.errors import RunError, TransientError
 from lakesql.model.table_name import TableName
 from lakesql.progress.position import count_between
@@ -34,8 +34,8 @@ class Asked:
         return [found for found in self.now if not isinstance(found, Exception)]
 
 
-def progress(sources: tuple[SourceState, ...], look: Asked) -> Progress:
-    found = Progress.__new__(Progress)
+def progress(sources: tuple[SourceState, ...], look: Asked) -> QueryProgress:
+    found = QueryProgress.__new__(QueryProgress)
     found._sources, found._look, found._origin = sources, look, ORIGIN
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlglot import exp, parse_one
 
-from lakesql.compile.quote import Day, Instant, Literal, column_of, identifier, identifiers, literal, text
+from lakesql.compile.quote import EpochDay, Instant, Literal, column_of, identifier, identifiers, literal, text
 from lakesql.errors import InternalError
 
 
@@ -87,8 +87,8 @@ def test_a_text_is_one_literal(value: str, written: str) -> None:
         (Instant(0), "timestamp_micros(0)"),
         (Instant(1_772_400_000_123_456), "timestamp_micros(1772400000123456)"),
         (Instant(-62_135_596_800_000_001), "timestamp_micros(-62135596800000001)"),
-        (Day(20_000), "date_from_unix_date(20000)"),
-        (Day(-150_000), "date_from_unix_date(-150000)"),
+        (EpochDay(20_000), "date_from_unix_date(20000)"),
+        (EpochDay(-150_000), "date_from_unix_date(-150000)"),
     ],
 )
 def test_a_literal_has_its_value_and_its_type(value: Literal, written: str) -> None:

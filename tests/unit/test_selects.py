@@ -6,12 +6,12 @@ import pytest
 
 from lakesql.errors import Place, ProjectError
 from lakesql.select.query import read_query
-from lakesql.select.relation import Column
+from lakesql.select.relation import QueryColumn
 from lakesql.stream.types import parse_type
 from tests.selects import TABLES, accepted, wrong
 
 KNOWN = {
-    ("lake", "shop", name): tuple(Column(column, 0, type=parse_type(kind)) for column, kind in columns.items())
+    ("lake", "shop", name): tuple(QueryColumn(column, 0, type=parse_type(kind)) for column, kind in columns.items())
     for name, columns in TABLES.items()
 }
 OF_MODELS = {"no-stream", "unnamed-column", "bad-column-name", "duplicate-column", "reserved-column"}

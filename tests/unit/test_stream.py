@@ -8,7 +8,7 @@ from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.project.yaml import parse_yaml
 from lakesql.records.formats.csv import Csv
-from lakesql.source.origin import FilePath, Generated, Origin, TopicPattern, Topics
+from lakesql.source.origin import FilePath, Generated, StreamOrigin, TopicPattern, Topics
 from lakesql.stream.stream import Column, Stream, Watermark, change_fields, model_stream, read_stream
 
 
@@ -102,7 +102,7 @@ def test_a_batch_is_unlimited_only_where_the_stream_says_so() -> None:
         ("description: x", Generated()),
     ],
 )
-def test_a_stream_says_where_it_comes_from(line: str, origin: Origin) -> None:
+def test_a_stream_says_where_it_comes_from(line: str, origin: StreamOrigin) -> None:
     assert read(NAME, COLUMNS, line).origin == origin
 
 

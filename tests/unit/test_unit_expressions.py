@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from lakesql.unit.allow_list import ALLOWED, NAMED
-from lakesql.unit.duck_names import Table
+from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import translate_query
 from lakesql.unit.duck_types import GUARD, VOID, NeedsSparkError, duck_type
 from lakesql.unit.fixture_values import sql_literal
@@ -47,7 +47,7 @@ NOW = datetime(2026, 3, 5, 12)
 
 def evaluate(text: str, **row: object) -> tuple[object, str]:
     """The value of an expression over the row, and its type."""
-    made = translate_query(f"SELECT {text} AS x FROM r", {("r",): Table("r", TYPES)}, NOW)
+    made = translate_query(f"SELECT {text} AS x FROM r", {("r",): DuckTable("r", TYPES)}, NOW)
     given = {**ROW, **row}
     columns = ", ".join(f'{sql_literal(given[name], kind)} AS "{name}"' for name, kind in TYPES.items())
     found = DUCKDB.execute(f'WITH "r" AS (SELECT {columns}) SELECT x, typeof(x) FROM ({made.text})').fetchone()
@@ -402,8 +402,8 @@ def test_duckdb_answers_most_of_the_projects_own_selects() -> None:
 
 
 TABLES = {
-    ("orders",): Table("lakesql_stream_orders", {"id": "int", "s": "string"}),
-    ("lake", "shop", "customers"): Table("lakesql_ref_customers", {"id": "int", "name": "string"}),
+    ("orders",): DuckTable("lakesql_stream_orders", {"id": "int", "s": "string"}),
+    ("lake", "shop", "customers"): DuckTable("lakesql_ref_customers", {"id": "int", "name": "string"}),
 }
 
 

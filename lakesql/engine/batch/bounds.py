@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.key_range import KeyRange
-from lakesql.compile.quote import Day, Instant, Literal, identifier
+from lakesql.compile.quote import EpochDay, Instant, Literal, identifier
 from lakesql.engine.ledger.snapshots import JavaTable
 from lakesql.engine.spark.gateway import java_class
 from lakesql.ledger.entry import Snapshot
@@ -109,7 +109,7 @@ def _as_iceberg(end: Literal) -> int | str | None:
     match end:
         case Instant(epoch_us):
             return epoch_us if abs(epoch_us) >= 2**31 else None  # as Java's int it would be no time
-        case Day(epoch_days):
+        case EpochDay(epoch_days):
             return epoch_days
         case int() | str():
             return end
@@ -180,9 +180,9 @@ def _widened(bound: KeyRange, margin_ms: int) -> KeyRange:
     match (_low(bound), _high(bound)):
         case Instant(low), Instant(high):
             return KeyRange(bound.column, low=Instant(low - margin_ms * 1000), high=Instant(high + margin_ms * 1000))
-        case Day(low), Day(high):
+        case EpochDay(low), EpochDay(high):
             days = math.ceil(margin_ms / _DAY_MS)
-            return KeyRange(bound.column, low=Day(low - days), high=Day(high + days))
+            return KeyRange(bound.column, low=EpochDay(low - days), high=EpochDay(high + days))
         case _:
             raise AssertionError("only times have margins")
 
@@ -214,7 +214,7 @@ def _form(kind: T.DataType) -> _Form | None:
         case T.TimestampType():
             return _Form(F.unix_micros, Instant)
         case T.DateType():
-            return _Form(F.unix_date, Day)
+            return _Form(F.unix_date, EpochDay)
         case _:
             return None
 

@@ -38,7 +38,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class BatchCounts:
     """What one pass over a batch saw.
 
     `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
@@ -160,7 +160,7 @@ class BatchCounters:
         statement has written them."""
         return max(0, sum(touched.read()["kept"] for touched in self._touched) - written) if self._touched else 0
 
-    def read(self) -> Counts:
+    def read(self) -> BatchCounts:
         """The counts. Waits until a statement has read all that is watched."""
         seen = [watched.read() for watched in self._records]
         rows = [watched.read() for watched in self._rows]
@@ -170,7 +170,7 @@ class BatchCounters:
             for index, check in enumerate(self._checks)
         )
         times = [row["event_us"] for row in seen if row["event_us"] is not None]
-        return Counts(
+        return BatchCounts(
             records=sum(row["records"] for row in seen),
             bad=sum(row["bad"] for row in seen),
             keyless=sum(row["keyless"] for row in rows),

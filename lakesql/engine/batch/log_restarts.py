@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from lakesql.engine.batch.counters import Counts
+from lakesql.engine.batch.counters import BatchCounts
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.errors import RunError
@@ -28,7 +28,7 @@ class NewestPlace:
         return json.dumps({"place": self.place, "read_us": self.read_us}, separators=(",", ":"))
 
 
-def check_log(sink: Sink, table: snapshots.JavaTable, counts: Counts) -> str:
+def check_log(sink: Sink, table: snapshots.JavaTable, counts: BatchCounts) -> str:
     """The newest place that was read until and with this batch, as the ledger has it; '' where places are nothing to
     the model.
 

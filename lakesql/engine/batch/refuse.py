@@ -11,7 +11,7 @@ from lakesql.compile.batch import Truncate
 from lakesql.compile.checks import Check
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.select import Select
-from lakesql.engine.batch.counters import Counts
+from lakesql.engine.batch.counters import BatchCounts
 from lakesql.engine.batch.new_columns import check_schemas
 from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
@@ -59,7 +59,7 @@ def check_deletes(
         )
 
 
-def check_batch(sink: Sink, rows: BatchRows, counts: Counts, batch: int) -> None:
+def check_batch(sink: Sink, rows: BatchRows, counts: BatchCounts, batch: int) -> None:
     """Raise where the batch must not be published as it was staged."""
     if counts.reshaped and rows.records:
         streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
@@ -70,7 +70,7 @@ def check_batch(sink: Sink, rows: BatchRows, counts: Counts, batch: int) -> None
         _check_ratio(sink.model, counts)
 
 
-def check_expectations(select: Select, counts: Counts, checked: DataFrame) -> None:
+def check_expectations(select: Select, counts: BatchCounts, checked: DataFrame) -> None:
     """Raise `RunError` (`expectation-failed`) where some of the checked rows must not be seen."""
     failing = dict(counts.violations)
     stopping = [check for check in select.checks if check.on_fail == "stop" and check.name in failing]
@@ -96,7 +96,7 @@ def _say_failed(model: Model, check: Check, number: int, checked: DataFrame) -> 
     )
 
 
-def _check_ratio(model: Model, counts: Counts) -> None:
+def _check_ratio(model: Model, counts: BatchCounts) -> None:
     allowed = model.config.max_dead_letter_ratio
     if counts.rejected <= allowed * counts.records:
         return

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.compile.batch import KeepRows, ReadBounds, Remember, Step, Write
 from lakesql.compile.checks import names_of
 from lakesql.compile.select import Select
-from lakesql.engine.batch.counters import BatchCounters, Counts
+from lakesql.engine.batch.counters import BatchCounters, BatchCounts
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import DeadLetters, failed_places, rejected_records, rejected_rows
 from lakesql.engine.batch.feed import Feed, give_rows
@@ -108,7 +108,7 @@ def open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters, moves:
     return all_records, feed
 
 
-def find_letters(sink: Sink, rows: BatchRows, counts: Counts) -> DeadLetters:
+def find_letters(sink: Sink, rows: BatchRows, counts: BatchCounts) -> DeadLetters:
     """The batch's dead letters, by their kinds; of the kinds alone that `counts` has seen."""
     letters: DeadLetters = []
     if rows.records and counts.bad:  # a stateful model's are its companion's to write

@@ -16,7 +16,7 @@ from lakesql.engine.batch.other_capitals import Capitals
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.maintenance.keeper import Keeper
-from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import Parsing
@@ -40,14 +40,14 @@ class Sink:
 
     select: Select
     bindings: tuple[StreamBinding, ...]
-    progress: Progress | ReplayProgress
+    progress: QueryProgress | ReplayProgress
     table: TableSync
     emit: Emit
     capitals: Capitals = field(default_factory=Capitals)
     tombstones: Tombstones = field(default_factory=Tombstones)
     moves: Moves = field(default_factory=Moves)
     keeper: Keeper | None = None
-    companion: Progress | None = None
+    companion: QueryProgress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
     follow: Follow = lambda stream, schema_fields: None

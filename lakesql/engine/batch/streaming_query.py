@@ -70,7 +70,7 @@ class Backlog:
 
 
 @dataclass(slots=True)
-class _Batches:
+class _WrittenBatches:
     """What the batches of a query are told, and what they say: why one failed, which of them are being written, and
     whether one was to come that was not to be written any more.
 
@@ -96,7 +96,7 @@ class ModelQuery:
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self._batches = _Batches()
+        self._batches = _WrittenBatches()
         self._queries: list[StreamingQuery] = []
         self._asked_at: float | None = None
         self._at_end: threading.Thread | None = None

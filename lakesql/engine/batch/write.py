@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.counters import Counts, ReplacedText
+from lakesql.engine.batch.counters import BatchCounts, ReplacedText
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
@@ -210,7 +210,7 @@ def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged 
     return staged
 
 
-def _unusable(sink: Sink, table: snapshots.JavaTable, counts: Counts, letters: DeadLetters) -> str:
+def _unusable(sink: Sink, table: snapshots.JavaTable, counts: BatchCounts, letters: DeadLetters) -> str:
     """What is wrong with the first record of a batch whose records are all dead letters, if the table has no row; ''
     elsewhere."""
     is_of_letters = sink.select.query.stateful or sink.letters is not None

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakesql.engine.ledger.snapshots import load_table, table_exists, table_id
 from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint, forget_start, save_origin
 from lakesql.engine.progress.inspect import read_topics
-from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.spark_sources import spark_source
@@ -44,7 +44,7 @@ def open_progress(
     decision: Decision,
     bindings: Sequence[StreamBinding],
     query_hash: str,
-) -> Progress:
+) -> QueryProgress:
     """Do what was decided: continue with the checkpoint, or make one. The table is there by now."""
     files = CheckpointFiles(session, identity.folder)
     now = new_origin(state, id_of(session, identity.table))
@@ -69,7 +69,7 @@ def open_progress(
         case _:
             assert_never(decision)
     look = partial(read_topics, session, brokers, tuple(bindings))
-    return Progress(session, identity, id_, origin, state.sources, look, query_hash, last, positions)
+    return QueryProgress(session, identity, id_, origin, state.sources, look, query_hash, last, positions)
 
 
 def seed(
@@ -121,7 +121,7 @@ def check_starts(state: ProgressState, decision: Decision, bindings: Sequence[St
             )
 
 
-def restart(bindings: Sequence[StreamBinding], progress: Progress) -> tuple[StreamBinding, ...]:
+def restart(bindings: Sequence[StreamBinding], progress: QueryProgress) -> tuple[StreamBinding, ...]:
     """The bindings as they are read now: the time of `lakesql rewind --to` stands in the place of `start`, and a table
     that was rebuilt is read from there on."""
     since = {source.name: source.rebuilt_ms for source in progress.sources}

@@ -20,7 +20,7 @@ from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.source.stream_state import Position, SourceState, is_another, spark_position
 
 
-class Progress:
+class QueryProgress:
     """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
 
     `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams

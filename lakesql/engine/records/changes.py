@@ -87,7 +87,7 @@ def parse_changes(
     judged = with_stages(raw, [*stages, {_REASON: reason}], is_not_plain)
     if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
-    found = _Found(is_not_plain)
+    found = _ReadChange(is_not_plain)
     change = [
         change_field(name, found.head, contract).alias(name)
         for name in (*CHANGE_FIELDS, "before")
@@ -108,7 +108,7 @@ def parse_changes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ReadChange:
     """What was read of a record, in whatever way that was. `is_not_plain`: None where no event is read as it stands."""
 
     is_not_plain: Column | None
@@ -178,20 +178,20 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
+class _EventFault:
     """One thing that makes an event bad: the reason and the detail, both NULL where it does not hold."""
 
     reason: Column
     detail: Column
 
 
-def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
+def _faults(contract: Contract, is_moved: Column) -> Iterator[_EventFault]:
     """All that may be wrong. A row that `is_moved` from another key may lack what that one's row has."""
     op, row, kinds = op_of(), F.col(ROW), F.col(ROW_KINDS)
 
-    def fault(holds: Column, reason: str, detail: Column | str) -> _Fault:
+    def fault(holds: Column, reason: str, detail: Column | str) -> _EventFault:
         said = F.lit(detail) if isinstance(detail, str) else detail
-        return _Fault(F.when(holds, F.lit(reason)), F.when(holds, said))
+        return _EventFault(F.when(holds, F.lit(reason)), F.when(holds, said))
 
     is_record = ~is_ignored(contract)
     if contract.envelope == "debezium":
@@ -364,7 +364,7 @@ def _new_fields(contract: Contract) -> Column:
     return bound(F.transform(F.map_values(kinds), kind_text), told)
 
 
-def _absent(contract: Contract, found: _Found) -> Column:
+def _absent(contract: Contract, found: _ReadChange) -> Column:
     """Which declared columns a change does not have (`gone`), and which it has beside them (`fields`).
 
     NULL where it has all of them. Only what is NULL is looked for, by its name in the whole text: a column of the row

@@ -407,7 +407,7 @@ def _row(contract: Contract) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
+class _RecordFault:
     """One thing that makes a record bad, asked in order. The detail is built only where it is wanted: it is costly."""
 
     holds: Column
@@ -459,7 +459,7 @@ def missing_reason(required: Iterable[str]) -> Column:
     return _first_reason(map(_missing, required))
 
 
-def _first_reason(faults: Iterable[_Fault]) -> Column:
+def _first_reason(faults: Iterable[_RecordFault]) -> Column:
     return _first_of((fault.holds, F.lit(fault.reason)) for fault in faults)
 
 
@@ -472,22 +472,22 @@ def _first_of(branches: Iterable[tuple[Column, Column]]) -> Column:
 
 
 @cache
-def _faults(contract: Contract) -> tuple[_Fault, ...]:
-    faults = [_Fault(F.col("value").isNull(), NO_VALUE, lambda: F.lit(_say_tombstone(contract)))]
+def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
+    faults = [_RecordFault(F.col("value").isNull(), NO_VALUE, lambda: F.lit(_say_tombstone(contract)))]
     if contract.format in ("json", "csv") or (contract.format == "string" and contract.invalid_text == "dead_letter"):
-        faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
+        faults.append(_RecordFault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":
-        faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
+        faults.append(_RecordFault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
     elif contract.format in ("csv", "avro"):
         faults += _header_faults(contract)
         faults.append(_unread(contract))
     return (*faults, *_column_faults(contract, has_text=contract.format in ("json", "csv")))
 
 
-def _header_faults(contract: Contract) -> list[_Fault]:
+def _header_faults(contract: Contract) -> list[_RecordFault]:
     """What is wrong with the records of files whose header cannot be read."""
     return [
-        _Fault(_text().startswith(header.prefix), UNPARSABLE, lambda said=header.problem: F.lit(said))  # type: ignore[misc]
+        _RecordFault(_text().startswith(header.prefix), UNPARSABLE, lambda said=header.problem: F.lit(said))  # type: ignore[misc]
         for header in problems_of(contract.headers)
     ]
 
@@ -499,17 +499,17 @@ def _say_tombstone(contract: Contract) -> str:
     return f"the record has no value, and its key is not JSON of {columns}"
 
 
-def _unread(contract: Contract) -> _Fault:
+def _unread(contract: Contract) -> _RecordFault:
     row = F.col(ROW)
     if contract.format == "avro":  # what does not fit is said there, in words
-        return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
+        return _RecordFault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
     unread = row.isNull() | row[CORRUPT].isNotNull()
     if contract.format == "csv":
         unread |= ~is_whole(row) | has_several_lines(_body(contract), contract.csv)
         if contract.is_one_line:
             unread |= has_open_quote(_text(), contract.csv) | has_line_break(_body(contract))
-        return _Fault(unread, UNPARSABLE, lambda: _csv_detail(contract))
-    return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit("not a JSON object")))
+        return _RecordFault(unread, UNPARSABLE, lambda: _csv_detail(contract))
+    return _RecordFault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit("not a JSON object")))
 
 
 def _csv_detail(contract: Contract) -> Column:
@@ -537,7 +537,7 @@ def _json_detail(contract: Contract) -> Column:
     return F.when(unread.holds, unread.detail()).otherwise(F.lit("more than one JSON value"))
 
 
-def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
+def _column_faults(contract: Contract, has_text: bool) -> list[_RecordFault]:
     """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the text they stand in."""
     row, faults = F.col(ROW), []
     is_json_text, times_alone = has_text and contract.format == "json", has_text and _takes_times_alone(contract)
@@ -562,23 +562,23 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
         lossy = _any(found)
         if lossy is not None and contract.format != "avro":
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
-            faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
+            faults.append(_RecordFault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
             faults.append(_missing_in_json(column.name) if is_json_text else _missing(column.name))
     return faults
 
 
-def _no_time(column: ContractColumn) -> _Fault:
+def _no_time(column: ContractColumn) -> _RecordFault:
     what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
     value = F.col(ROW)[column.name]
-    return _Fault(value.isNotNull() & _time(column, value).isNull(), UNPARSABLE, lambda: F.lit(what))
+    return _RecordFault(value.isNotNull() & _time(column, value).isNull(), UNPARSABLE, lambda: F.lit(what))
 
 
-def _missing(required: str) -> _Fault:
-    return _Fault(F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required))
+def _missing(required: str) -> _RecordFault:
+    return _RecordFault(F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required))
 
 
-def _missing_in_json(required: str) -> _Fault:
+def _missing_in_json(required: str) -> _RecordFault:
     return replace(_missing(required), detail=lambda: missing_field(_text(), required))
 
 

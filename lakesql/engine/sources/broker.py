@@ -35,7 +35,7 @@ from lakesql.source.cluster import (
     unreachable,
 )
 from lakesql.source.kafka import Kafka
-from lakesql.source.origin import Origin
+from lakesql.source.origin import StreamOrigin
 from lakesql.stream.recording import RawRecord
 
 T = TypeVar("T")
@@ -79,11 +79,11 @@ class Broker:
             for name, described in self._describe(names, place).items()
         }
 
-    def find_topics(self, origin: Origin, place: Place | None = None) -> dict[str, Topic]:
+    def find_topics(self, origin: StreamOrigin, place: Place | None = None) -> dict[str, Topic]:
         """The topics that a stream names, or those whose names match its pattern now, which may be none."""
         return self.topics(origin.find_topics(self.topic_names), place)
 
-    def find_ids(self, origin: Origin, place: Place | None = None) -> dict[str, str]:
+    def find_ids(self, origin: StreamOrigin, place: Place | None = None) -> dict[str, str]:
         """The ids of those topics, for which less is asked of Java."""
         names = origin.find_topics(self.topic_names)
         return {name: _id_of(described) for name, described in self._describe(names, place).items()}

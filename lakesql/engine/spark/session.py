@@ -483,16 +483,16 @@ def _redirect_python_logs(output: Path) -> None:
     printing = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
     for logger in [logging.getLogger("py4j"), *printing]:
         handler = logging.FileHandler(output, delay=True)
-        handler.setFormatter(_Masking())
+        handler.setFormatter(_SecretMasking())
         logger.handlers[:] = [handler]
         logger.propagate = False
     root = logging.getLogger()
     if not root.handlers:  # where py4j says that a connection is broken, beside the exception that it raises
         root.addHandler(logging.FileHandler(output, delay=True))
-        root.handlers[-1].setFormatter(_Masking())
+        root.handlers[-1].setFormatter(_SecretMasking())
 
 
-class _Masking(logging.Formatter):
+class _SecretMasking(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return find_secrets(os.environ).redact(super().format(record))
 
