@@ -86,8 +86,7 @@ def _writer() -> str:
     Asked once, as what was loaded is what runs until the process ends.
     """
     package = Path(__file__).parent.parent
-    folders = (package, *(folder for folder in package.iterdir() if folder.is_dir()))
-    files = (entry for folder in folders for entry in os.scandir(folder) if entry.name.endswith(".py"))
+    files = (Path(folder, name) for folder, _, names in os.walk(package) for name in names if name.endswith(".py"))
     newest = max(file.stat().st_mtime_ns for file in files)
     parsers = (spec.origin for name in ("jinja2", "sqlglot") if (spec := find_spec(name)) is not None)
     return " ".join([__version__, str(newest), *(str(Path(origin).stat().st_mtime_ns) for origin in parsers if origin)])

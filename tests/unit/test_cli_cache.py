@@ -21,6 +21,7 @@ from lakesql.errors import LakesqlError, Place
 from lakesql.model.config import AvailableNow, Every
 from lakesql.modes.append import Append
 from lakesql.modes.upsert import Upsert
+from lakesql.project import cache
 from lakesql.project.cache import CacheFile
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
@@ -255,3 +256,17 @@ def test_files_that_are_kept_in_a_project_do_not_change_with_the_day(shop: Path,
     assert newer != texts and newer.keys() == texts.keys()
     write_copies(manifest, newer, copies)
     assert before and {path: path.read_text() for path in copies.rglob("*.sql")} == before
+
+
+@pytest.mark.parametrize("edited", ["names.py", "project/cache.py", "modes/batches/merge.py"])
+def test_a_cache_is_of_no_lakesql_in_which_any_file_was_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str
+) -> None:
+    package = tmp_path / "lakesql"
+    shutil.copytree(Path(cache.__file__).parents[1], package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(cache, "__file__", str(package / "project" / "cache.py"))
+    writer = cache._writer.__wrapped__
+    before = writer()
+    assert writer() == before
+    (package / edited).touch()
+    assert writer() != before
