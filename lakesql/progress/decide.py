@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakesql.errors import RunError, quoted
+from lakesql.errors import Problem, RunError, quoted
 from lakesql.ledger.entry import Entry
 from lakesql.modes.written_as import find_break
 from lakesql.names import REPLAY_SUFFIX
@@ -35,6 +35,18 @@ from lakesql.source.stream_state import Position, Positions, spark_position
 
 RETAINED = 100
 """How many of the newest batches Spark keeps the files of; older ones may go in any order."""
+
+
+class OtherStreamsError(RunError):
+    """A model reads other streams than those that its checkpoint was made for."""
+
+
+class OtherKindError(RunError):
+    """A stream is read from another kind of source, in which its position is no place. `reads` says from which."""
+
+    def __init__(self, problem: Problem, reads: str) -> None:
+        super().__init__([problem])
+        self.reads = reads
 
 
 def decide(state: ProgressState) -> Decision:
@@ -319,7 +331,7 @@ def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
     now = tuple(source.name for source in state.sources)
     if before == now or any(name.isdigit() for name in before):  # a query that Spark reads its streams in twice
         return
-    raise RunError.of(
+    raise OtherStreamsError.of(
         "streams-changed",
         f"Model '{state.model}' reads {quoted(now)}, and its checkpoint at {state.folder} was made for "
         f"{quoted(before)}.",
@@ -334,13 +346,14 @@ def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
 def _check_kinds(state: ProgressState, positions: Positions) -> None:
     moved = state.find_moved(positions)
     if moved is not None:
-        raise RunError.of(
+        reads = f"Stream '{moved.name}' reads {SOURCES[moved.kind].label} now"
+        problem = Problem(
             "streams-changed",
-            f"Stream '{moved.name}' reads {SOURCES[moved.kind].label} now; model '{state.model}' has read something "
-            "else of it.",
+            f"{reads}; model '{state.model}' has read something else of it.",
             why=f"It stood at {_short((positions[moved.name],))}, which is no place there.",
             fix=fix_by_reread(state),
         )
+        raise OtherKindError(problem, reads)
 
 
 # --- a checkpoint that is gone

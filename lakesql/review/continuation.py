@@ -17,7 +17,7 @@ from lakesql.graph.manifest import reads_model
 from lakesql.ledger.entry import Entry
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.progress.advice import rename_command
-from lakesql.progress.decide import check_identity, decide
+from lakesql.progress.decide import OtherKindError, OtherStreamsError, check_identity, decide
 from lakesql.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import (
@@ -63,8 +63,8 @@ def verdict_of(condition: str, after: Select) -> Verdict:
 
 def find_refusals(change: ModelVersions) -> Iterator[Reason]:
     """Why the query cannot be continued; nothing where it can."""
-    for problem in _decide(change):
-        yield _refusal(change, problem)
+    for error in _decide(change):
+        yield _refusal(change, error)
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         former, stream = olds.get(name), change.new.manifest.streams.get(name)
@@ -80,7 +80,7 @@ def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
     try:
         check_identity(old_progress(change))
     except RunError as error:
-        return tuple(_refusal(change, problem) for problem in error.problems)
+        return (_refusal(change, error),)
     return ()
 
 
@@ -179,7 +179,8 @@ def _position(kind: str, read: _Read) -> Position:
     return SOURCES[kind].supposed_position(read.names)
 
 
-def _refusal(change: ModelVersions, problem: Problem) -> Reason:
+def _refusal(change: ModelVersions, error: RunError) -> Reason:
+    (problem, *_) = error.problems
     renamed = _renamed_streams(change) if problem.condition == "streams-changed" else ()
     if renamed:
         commands = ", ".join(f"`{rename_command(former, name)}`" for former, name in renamed)
@@ -187,7 +188,7 @@ def _refusal(change: ModelVersions, problem: Problem) -> Reason:
     else:
         do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
     verdict = verdict_of(problem.condition, change.after)
-    return Reason(verdict, problem.condition, _what(change, problem), _place(change, problem.condition), do)
+    return Reason(verdict, problem.condition, _what(change, error, problem), _place(change, problem.condition), do)
 
 
 def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
@@ -199,24 +200,25 @@ def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
     return renamed if [names.get(name, name) for name in before] == after else ()
 
 
-def _decide(change: ModelVersions) -> Iterator[Problem]:
+def _decide(change: ModelVersions) -> Iterator[RunError]:
     """Each refusal, as if those before it had been settled."""
     state, seen = old_progress(change), set[str]()
     while True:
         try:
             decide(state)
             break
-        except RunError as error:
-            (problem, *_) = error.problems
-        if problem.condition in seen:
+        except RunError as raised:
+            refusal = raised
+        condition = refusal.problems[0].condition
+        if condition in seen:
             return
-        seen.add(problem.condition)
-        yield problem
-        settled = _settle(state, problem.condition)
+        seen.add(condition)
+        yield refusal
+        settled = _settle(state, condition)
         if settled is None:
             return
         state = settled
-    yield from _moved_names(change)
+    yield from (RunError([problem]) for problem in _moved_names(change))
 
 
 def _settle(state: ProgressState, condition: str) -> ProgressState | None:
@@ -255,7 +257,7 @@ def _moved_names(change: ModelVersions) -> Iterator[Problem]:
             yield problem
 
 
-def _what(change: ModelVersions, problem: Problem) -> str:
+def _what(change: ModelVersions, error: RunError, problem: Problem) -> str:
     """What a refusal says, without the places of a checkpoint that is only supposed."""
     before, after, name = change.before, change.after, change.model.name
     match problem.condition:
@@ -266,11 +268,11 @@ def _what(change: ModelVersions, problem: Problem) -> str:
             )
         case "table-recreated":
             return f"Model '{name}' writes {after.model.table} now, and its checkpoint has filled {before.model.table}."
-        case "streams-changed" if problem.what.find("was made for") > 0:
+        case "streams-changed" if isinstance(error, OtherStreamsError):
             old, new = ", ".join(before.query.streams_read), ", ".join(after.query.streams_read)
             return f"Model '{name}' reads {new} now, and its checkpoint was made for {old}."
-        case "streams-changed" if " reads " in problem.what and "something else" in problem.what:
-            return f"{problem.what.split(';')[0]}, and its checkpoint was made for another kind."
+        case "streams-changed" if isinstance(error, OtherKindError):
+            return f"{error.reads}, and its checkpoint was made for another kind."
         case "state-changed":
             kept, keeps = bool(before.query.state), bool(after.query.state)
             if kept and keeps:
