@@ -1,19 +1,20 @@
-"""The folder of a connection of files, and how a position of Spark's source of files looks."""
+"""What sources that are files below a folder have in common, without Spark."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from lakesql.decode import Node, read_filled
 from lakesql.errors import ProfileError, ProjectError
-from lakesql.location import local_folder
-from lakesql.source.source import has_mark
+from lakesql.location import absolute, local_folder
+from lakesql.source.origin import StreamOrigin
+from lakesql.source.source import BATCHES, AskedStream, Now, Source, has_mark
 
 if TYPE_CHECKING:
-    from lakesql.source.stream_state import Position
-
-BATCHES = "logOffset"
-"""In a position of Spark's source of files: the number of its own last batch. The files of each are in its lists."""
+    from lakesql.source.seen_files import StoredFiles
+    from lakesql.source.stream_state import Position, SourceState
 
 
 def read_folder(node: Node) -> str:
@@ -27,17 +28,55 @@ def read_folder(node: Node) -> str:
     raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
 
 
-def check_folder(path: str) -> str:
-    """The folder, in words. Raises `ProfileError` (`connection-unreachable`) where it is not on this machine, and
-    should be."""
-    if (folder := local_folder(path)) is None:
-        return f"{path}, which the first run will try"
-    if not folder.is_dir():
-        fix = "Create it, or correct the connection's `path` in profiles.yml."
-        raise ProfileError.of("connection-unreachable", f"There is no folder {path}.", fix=fix)
-    return path
+class FolderSource(Source):
+    """Files below a folder, or below a URL of a bucket."""
 
+    path: str
 
-def is_position_of_files(position: Position) -> bool:
-    """Whether a source of files may stand so."""
-    return not isinstance(position, dict) or has_mark(position, BATCHES)
+    keeps_lists: ClassVar[bool] = True
+
+    def resolved(self, directory: Path) -> Self:
+        """The same folder by its absolute path."""
+        return replace(self, path=absolute(self.path, directory))  # type: ignore[type-var]  # each kind is a dataclass
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Its folder."""
+        return (self.path,)
+
+    def files(self, origin: StreamOrigin) -> str | None:
+        """What the origin means below its folder."""
+        from lakesql.source.pattern import files_below
+
+        return files_below(self.path, origin.files) if origin.files is not None else None
+
+    def check(self) -> str:
+        """Its folder, which must be there if it is one of this machine."""
+        if (folder := local_folder(self.path)) is None:
+            return f"{self.path}, which the first run will try"
+        if not folder.is_dir():
+            fix = "Create it, or correct the connection's `path` in profiles.yml."
+            raise ProfileError.of("connection-unreachable", f"There is no folder {self.path}.", fix=fix)
+        return self.path
+
+    def can_be_seen(self) -> bool:
+        """Whether its folder is on this machine."""
+        return local_folder(self.path) is not None
+
+    def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
+        """Which files are passed over."""
+        from lakesql.source.listed import hidden_below
+        from lakesql.source.stream_state import SourceState
+
+        return SourceState(stream.name, self.kind, left_out=hidden_below(self.files(stream.origin)))
+
+    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+        """Whether the checkpoint's lists have all files."""
+        from lakesql.source.listed import are_files_read
+
+        return are_files_read(self.files(stream.origin), number, position, files)
+
+    @classmethod
+    def is_position(cls, position: Position) -> bool:
+        """Whether it is one of files."""
+        return not isinstance(position, dict) or has_mark(position, BATCHES)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakesql.decode import option
-from lakesql.location import absolute, local_folder
-from lakesql.source.file_folder import BATCHES, check_folder, is_position_of_files, read_folder
-from lakesql.source.origin import Brings, StreamOrigin
-from lakesql.source.source import AskedStream, Now, Source
+from lakesql.location import local_folder
+from lakesql.source.file_folder import FolderSource, read_folder
+from lakesql.source.origin import Brings
+from lakesql.source.source import BATCHES
 
 if TYPE_CHECKING:
-    from lakesql.source.seen_files import SeenFile, StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.seen_files import SeenFile
+    from lakesql.source.stream_state import Position
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded(Source):
+class Recorded(FolderSource):
     """The embedded stand-in for a broker: a folder per topic that holds JSON-lines files of Kafka records."""
 
     path: str = option("Folder of the topics' folders.", read=read_folder)
@@ -27,58 +27,16 @@ class Recorded(Source):
     kind: ClassVar[str] = "recorded"
     label: ClassVar[str] = "recorded topics"
     brings: ClassVar[Brings] = "records"
-    keeps_lists: ClassVar[bool] = True
 
     @classmethod
     def stand_in(cls) -> Self:
         """Topics in no folder."""
         return cls("")
 
-    def resolved(self, directory: Path) -> Self:
-        """The same folder by its absolute path."""
-        return replace(self, path=absolute(self.path, directory))
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Its folder."""
-        return (self.path,)
-
-    def files(self, origin: StreamOrigin) -> str | None:
-        """The files in the folders of the topics."""
-        from lakesql.source.pattern import files_below
-
-        return files_below(self.path, origin.files) if origin.files is not None else None
-
     @property
     def recording(self) -> Path | None:
         """Its folder, if that is on this machine."""
         return local_folder(self.path)
-
-    def check(self) -> str:
-        """Its folder, which must be there."""
-        return check_folder(self.path)
-
-    def can_be_seen(self) -> bool:
-        """Whether its folder is on this machine."""
-        return local_folder(self.path) is not None
-
-    def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """Which files are passed over."""
-        from lakesql.source.listed import hidden_below
-        from lakesql.source.stream_state import SourceState
-
-        return SourceState(stream.name, self.kind, left_out=hidden_below(self.files(stream.origin)))
-
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
-        """Whether the checkpoint's lists have all files."""
-        from lakesql.source.listed import are_files_read
-
-        return are_files_read(self.files(stream.origin), number, position, files)
-
-    @classmethod
-    def is_position(cls, position: Position) -> bool:
-        """Whether it is one of files."""
-        return is_position_of_files(position)
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:

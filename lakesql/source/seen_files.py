@@ -12,7 +12,7 @@ from typing import Protocol, Self
 from urllib.parse import unquote
 
 from lakesql.errors import RunError
-from lakesql.source.file_folder import BATCHES
+from lakesql.source.source import BATCHES
 from lakesql.source.stream_state import Position
 
 LOOKED_AT = 100

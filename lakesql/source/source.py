@@ -271,6 +271,10 @@ def offsets_of(position: Position) -> Mapping[str, Mapping[str, int]] | None:
     return position if are_offsets else None
 
 
+BATCHES = "logOffset"
+"""In a position of Spark's source of files: the number of its own last batch. The files of each are in its lists."""
+
+
 def has_mark(position: Position, mark: str) -> bool:
     """Whether a position has a key of this name that is no topic's: a topic has offsets by partition."""
     return isinstance(position, dict) and mark in position and not isinstance(position[mark], dict)

@@ -20,25 +20,25 @@ def stream(**origin: str) -> Stream:
 
 
 @pytest.mark.parametrize(
-    ("source", "brings", "wanted", "origin"),
+    ("source", "wanted", "origin"),
     [
-        (Files("in"), "files", "path", {"topic": "t"}),
-        (Files("in"), "files", "path", {}),
-        (Kafka("h:1"), "records", "topic", {"path": "in/*"}),
-        (Kafka("h:1"), "records", "topic", {}),
+        (Files("in"), "path", {"topic": "t"}),
+        (Files("in"), "path", {}),
+        (Kafka("h:1"), "topic", {"path": "in/*"}),
+        (Kafka("h:1"), "topic", {}),
     ],
 )
 def test_a_stream_says_where_its_records_are_in_its_kind_of_source(
-    source: Source, brings: str, wanted: str, origin: dict[str, str]
+    source: Source, wanted: str, origin: dict[str, str]
 ) -> None:
     with pytest.raises(ProjectError) as raised:
-        check_origin(StreamBinding(stream(**origin), source), brings, wanted)  # type: ignore[arg-type]
+        check_origin(StreamBinding(stream(**origin), source))
     (problem,) = raised.value.problems
     assert (problem.condition, problem.place and problem.place.path) == ("stream-origin", "streams/s.yml")
     assert f"of type {source.kind}, which needs a {wanted}" in problem.what
 
 
 def test_a_stream_that_says_it_is_read() -> None:
-    check_origin(StreamBinding(stream(topic="t"), Kafka("h:1")), "records", "topic")
-    check_origin(StreamBinding(stream(pattern="t.*"), Kafka("h:1")), "records", "topic")
-    check_origin(StreamBinding(stream(path="in/*"), Files("in")), "files", "path")
+    check_origin(StreamBinding(stream(topic="t"), Kafka("h:1")))
+    check_origin(StreamBinding(stream(pattern="t.*"), Kafka("h:1")))
+    check_origin(StreamBinding(stream(path="in/*"), Files("in")))

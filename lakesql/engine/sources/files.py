@@ -15,40 +15,29 @@ from lakesql.engine.records.finer_times import in_microseconds, with_finer
 from lakesql.engine.records.json_text import split_documents
 from lakesql.engine.records.parse import JSON_OPTIONS, has_words, read_type
 from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
-from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
-from lakesql.engine.sources.found_files import find_state, held_files, seed_seen
+from lakesql.engine.sources.found_files import SparkFolder, seed_seen
 from lakesql.engine.sources.globs import list_files
 from lakesql.engine.sources.raw_columns import Reader, as_rows, raw_columns
 from lakesql.engine.sources.read_files import file_path, load_files, text_lines
-from lakesql.engine.sources.spark_source import SparkSource, check_origin
 from lakesql.names import CORRUPT
 from lakesql.source.files import Files
 from lakesql.source.pattern import without_scheme
 from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position
 
 FILE = ("_metadata.file_path", "_metadata.file_modification_time")
 """The topic and the time of a file's records."""
 
 
-class SparkFiles(SparkSource):
+class SparkFiles(SparkFolder):
     """Plain files."""
 
     kind: ClassVar[str] = Files.kind
 
-    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The records of each file, once it is there."""
-        return _read(session, session.readStream, binding)
-
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
-        """The records of the files that are there."""
-        return _read(session, session.read, binding)
-
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
-        """Whether there are files, and which are passed over."""
-        check_origin(binding, "files", "path")
-        return find_state(session, binding)
+    def records(self, session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
+        """By the stream's format."""
+        return _read(session, reader, binding)
 
     def seed(
         self,
@@ -66,15 +55,8 @@ class SparkFiles(SparkSource):
         files = list_files(session, binding.glob)
         return SeededSource.of([file for file in files if file.modified_ms < start_ms])
 
-    def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
-    ) -> tuple[list[str], str]:
-        """Files that were read, and are gone; and how many are there."""
-        return held_files(session, binding, seen())
-
 
 def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
-    check_origin(binding, "files", "path")
     stream = binding.stream
     match stream.format:
         case "csv" if stream.multiline or stream.csv.quote:  # or a quoted value's middle lines look like records

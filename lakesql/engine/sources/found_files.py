@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from pyspark.errors import IllegalArgumentException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.globs import find_files, find_hidden, find_unlisted, list_files
+from lakesql.engine.sources.raw_columns import Reader
+from lakesql.engine.sources.spark_source import SparkSource, check_origin
 from lakesql.engine.spark.failure import unlisted_name
 from lakesql.errors import RunError
 from lakesql.location import local_folder
 from lakesql.source.empty import explain_no_files
-from lakesql.source.file_folder import BATCHES
 from lakesql.source.left_out import explain_hidden
 from lakesql.source.local_files import local_hidden
 from lakesql.source.pattern import is_unmeant, listing_of
 from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.source import BATCHES
 from lakesql.source.stream_state import Position, SourceState
+
+
+class SparkFolder(SparkSource, Protocol):
+    """Files below a folder, or below a URL of a bucket."""
+
+    def records(self, session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
+        """The raw records of a stream's files, by a reader of those that arrive, or of those that are there."""
+        ...
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """The records of each file, once it is there."""
+        check_origin(binding)
+        return self.records(session, session.readStream, binding)
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """The records of the files that are there."""
+        check_origin(binding)
+        return self.records(session, session.read, binding)
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """Whether there are files, and which are passed over."""
+        check_origin(binding)
+        return find_state(session, binding)
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """Files that were read, and are gone; and how many are there."""
+        return held_files(session, binding, seen())
 
 
 def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:

@@ -19,8 +19,8 @@ from lakesql.source.cluster import consumer_options, find_held
 from lakesql.source.empty import explain_no_records
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import TopicPattern
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SourceState
 
 POLL_TIMEOUT_MS = 15_000
 """How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last
@@ -86,17 +86,6 @@ class SparkKafka(SparkSource):
         """The ids, as the broker says them."""
         return _broker(session, binding, brokers).find_ids(binding.stream.origin, binding.stream.place)
 
-    def seed(
-        self,
-        session: SparkSession,
-        binding: StreamBinding,
-        position: Position,
-        start_ms: int | None,
-        seen: Callable[[int], Sequence[SeenFile]] | None,
-    ) -> SeededSource:
-        """The offsets; without any, Spark begins by the stream's `start`."""
-        return SeededSource(position or None)
-
     def holdings(
         self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
     ) -> tuple[list[str], str]:
@@ -122,7 +111,7 @@ def _milliseconds(start: datetime) -> int:
 
 def _of_topics(reader: Reader, binding: StreamBinding) -> Reader:
     """A reader of the topics that the stream means."""
-    check_origin(binding, "records", "topic")
+    check_origin(binding)
     origin = binding.stream.origin
     reader = _reader(reader, _cluster(binding)).option("maxRecordsPerPartition", TASK_RECORDS)
     if isinstance(origin, TopicPattern):  # without the bounds Spark looks for it within a name

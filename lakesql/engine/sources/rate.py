@@ -13,8 +13,8 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.raw_columns import as_rows
 from lakesql.engine.sources.spark_source import SparkSource
 from lakesql.source.rate import Rate
-from lakesql.source.seen_files import SeenFile
-from lakesql.source.stream_state import SourceState
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import Position, SourceState
 
 RATE_SAMPLE = 1000
 """How many rows a generator has where they are asked for at once."""
@@ -39,6 +39,17 @@ class SparkRate(SparkSource):
     def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
         """There is always something."""
         return SourceState(binding.stream.name, self.kind)
+
+    def seed(
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        position: Position,
+        start_ms: int | None,
+        seen: Callable[[int], Sequence[SeenFile]] | None,
+    ) -> SeededSource:
+        """Nothing: it begins anew."""
+        return SeededSource()
 
     def holdings(
         self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]

@@ -10,18 +10,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.found_files import find_state, held_files, seed_seen
+from lakesql.engine.sources.found_files import SparkFolder, seed_seen
 from lakesql.engine.sources.globs import list_files
 from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.read_files import file_path, text_lines
-from lakesql.engine.sources.spark_source import SparkSource, check_origin
 from lakesql.project.files import date_by_name
 from lakesql.source.origin import TopicPattern
 from lakesql.source.pattern import escape_glob
 from lakesql.source.recorded import Recorded
 from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import THROUGH, Position, SourceState
+from lakesql.source.stream_state import THROUGH, Position
 
 _RECORDED_TYPE = (
     "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>,"
@@ -29,23 +27,14 @@ _RECORDED_TYPE = (
 )
 
 
-class SparkRecorded(SparkSource):
+class SparkRecorded(SparkFolder):
     """Recorded topics. `start: latest` reads all of them: nothing arrives in a recording later."""
 
     kind: ClassVar[str] = Recorded.kind
 
-    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The records of each file, once it is there."""
-        return _read(session, session.readStream, binding)
-
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
-        """The records of the files that are there."""
-        return _read(session, session.read, binding)
-
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
-        """Whether there are files, and which are passed over."""
-        check_origin(binding, "records", "topic")
-        return find_state(session, binding)
+    def records(self, session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
+        """Kafka's, from JSON lines."""
+        return _read(session, reader, binding)
 
     def seed(
         self,
@@ -67,16 +56,9 @@ class SparkRecorded(SparkSource):
         ]
         return SeededSource.of(files)
 
-    def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
-    ) -> tuple[list[str], str]:
-        """Files that were read, and are gone; and how many are there."""
-        return held_files(session, binding, seen())
-
 
 def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
     """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value."""
-    check_origin(binding, "records", "topic")
     if (folder := binding.source.recording) is not None:
         date_by_name(folder)
     stream = binding.stream

@@ -66,7 +66,7 @@ class SparkSource(Protocol):
         `seen` gives the files that the checkpoint which it replaces has read up to one of the source's own batches;
         None where that one has not read the stream.
         """
-        return SeededSource()
+        return SeededSource(position or None)
 
     def holdings(
         self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
@@ -78,14 +78,17 @@ class SparkSource(Protocol):
         ...
 
 
-def check_origin(binding: StreamBinding, brings: Brings, wanted: str) -> None:
-    """Raise `ProjectError` (`stream-origin`) where a stream does not say where its records are in such a source;
-    `wanted` is what it should say."""
-    stream = binding.stream
+_WANTED: Mapping[Brings, str] = {"records": "topic", "files": "path"}
+"""What a stream says of where its records are, by what its source brings."""
+
+
+def check_origin(binding: StreamBinding) -> None:
+    """Raise `ProjectError` (`stream-origin`) where a stream does not say where its records are in its source."""
+    stream, brings = binding.stream, binding.source.brings
     if stream.origin.brings != brings:
         raise ProjectError.of(
             "stream-origin",
             f"Stream '{stream.name}' is read through connection '{stream.connection}' of type {binding.source.kind}, "
-            f"which needs a {wanted}.",
+            f"which needs a {_WANTED[brings]}.",
             place=stream.place,
         )

@@ -17,8 +17,8 @@ from lakesql.engine.sources.raw_columns import Reader, as_rows
 from lakesql.engine.sources.spark_source import SparkSource
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_REBUILD
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SourceState
 from lakesql.source.table import TableSource, find_rebuilt
 
 
@@ -60,17 +60,6 @@ class SparkTable(SparkSource):
             history=known,
             abandoned=find_abandoned(found, known),
         )
-
-    def seed(
-        self,
-        session: SparkSession,
-        binding: StreamBinding,
-        position: Position,
-        start_ms: int | None,
-        seen: Callable[[int], Sequence[SeenFile]] | None,
-    ) -> SeededSource:
-        """The snapshot; without one, Iceberg begins with the table's first rows."""
-        return SeededSource(position or None)
 
     def holdings(
         self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
