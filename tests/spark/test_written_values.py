@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import Contract, ContractColumn, parse_records
+from lakesql.stream.stream import Envelope
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -109,7 +110,7 @@ SCHEMA = '{"type":"struct","fields":[{"field":"after","fields":[{"field":"s","ty
 FLAT_SCHEMA = '{"type":"struct","fields":[{"field":"s","type":"string"}]}'
 EVENT = '{"before":%s,"after":%s,"source":{"lsn":100,"s":1.10},"op":"%s"}'
 METADATA = '{"record-type":"data","operation":"%s","schema-name":"a","table-name":"t"}'
-WRAPS: dict[str, tuple[str, Callable[[str, str], str]]] = {
+WRAPS: dict[str, tuple[Envelope, Callable[[str, str], str]]] = {
     "plain": ("none", lambda row, _: row),
     "event": ("debezium", lambda row, _: EVENT % ("null", row, "c")),
     "delete": ("debezium", lambda row, other: EVENT % (row, "null", "d")),
@@ -143,12 +144,18 @@ def rows(seed: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     return (values.row(number) for number in range(count))
 
 
+def contract_of(columns: tuple[ContractColumn, ...], envelope: Envelope) -> Contract:
+    """A stream's contract. Of the envelopes, DMS alone is of one table here."""
+    tables = ("a.t",) if envelope == "dms" else ()
+    key = () if envelope == "none" else ("id",)
+    return Contract(columns, key=key, envelope=envelope, source_table=tables)
+
+
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_a_value_is_kept_as_it_is_written(spark: SparkSession, wrap: str) -> None:
     envelope, write = WRAPS[wrap]
     columns = tuple(ContractColumn(field.name, field.dataType) for field in T.StructType.fromDDL(DDL).fields)
-    key = () if envelope == "none" else ("id",)
-    contract = Contract(columns, key=key, envelope=envelope, source_table="a.t")  # type: ignore[arg-type]
+    contract = contract_of(columns, envelope)
     found, others = list(rows(1, 200)), list(rows(2, 200))
     values = [write(text, other[0].replace('"id":', '"id": ')) for (text, _), other in zip(found, others, strict=True)]
     raw = spark.createDataFrame(
@@ -171,7 +178,7 @@ def test_values_of_simple_columns_are_kept_too(spark: SparkSession, wrap: str) -
     """Without an array or a struct in the contract, as an event is read as it stands then."""
     envelope, write = WRAPS[wrap]
     columns = (ContractColumn("id", T.IntegerType()), ContractColumn("s", T.StringType()))
-    contract = Contract(columns, key=("id",), envelope=envelope, source_table="a.t")  # type: ignore[arg-type]
+    contract = contract_of(columns, envelope)
     random_values = Values(3)
     found = [random_values.text() for _ in range(200)]
     raw = spark.createDataFrame(
