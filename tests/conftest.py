@@ -71,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--feed-seed", type=int, help="The one random feed that tests/feeds takes.")
     parser.addoption("--changed-selects", type=int, default=200, help="How many changed SELECTs Spark is asked about.")
     parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
+    parser.addoption("--table-seeds", type=int, default=3, help="How many random tables are compared as they change.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
 
@@ -79,6 +80,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The seeds of random feeds: one by one, and by the groups that are read together."""
     if "feed_seed" in metafunc.fixturenames:
         metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--mirror-seeds")))
+    if "table_seed" in metafunc.fixturenames:
+        metafunc.parametrize("table_seed", range(metafunc.config.getoption("--table-seeds")))
     if "feed_seeds" in metafunc.fixturenames:
         from tests.feeds.source import GROUP
 

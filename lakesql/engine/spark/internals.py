@@ -1,16 +1,19 @@
 """What lakesql asks of Spark and Iceberg past their public interfaces, and the public way beside each.
 
 Plans are made once and run over one frame after another; views get one plan after another: each saves a batch the time
-in which Spark would analyse, optimize and describe the same again. By the public way the rows are the same, and batches
-take longer. `write_to` alone has none: no public interface lets a statement write to a table that no catalog has.
+in which Spark would analyse, optimize and describe the same again. Some files of a snapshot are read, where a SELECT
+reads all of it. By the public way the rows are the same, and it takes longer. `write_to` alone has none: no public
+interface lets a statement write to a table that no catalog has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +32,11 @@ _MAP_PARTITIONS = "org.apache.spark.rdd.MapPartitionsRDD"
 _LOGICAL_RDD = "org.apache.spark.sql.execution.LogicalRDD"
 _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 _RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
+_TASK_SETS = "org.apache.iceberg.spark.ScanTaskSetManager"
+_TABLE_OF_TASKS = "org.apache.iceberg.spark.source.SparkRewriteTable"
+_TABLE = "org.apache.iceberg.Table"
+_METADATA = "org.apache.iceberg.TableMetadata"
+_STATIC = "org.apache.iceberg.StaticTableOperations"
 
 
 @dataclass(slots=True)
@@ -62,7 +70,7 @@ def choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
     missing = _find_missing(_FASTER) if way == "auto" else ""
     _choice.is_direct = way == "auto" and not missing
     if missing:
-        say(f"Spark {session.version} has no {missing} as lakesql knows it: batches are planned anew, and take longer")
+        say(f"Spark {session.version} has no {missing} as lakesql knows it: batches and changes of tables take longer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,10 @@ class Member:
 
     def is_there(self) -> bool:
         """Whether the class has it."""
-        find = java_class("java.lang.Class").forName
+
+        def find(name: str) -> Any:
+            return java_class("java.lang.Long").TYPE if name == "long" else java_class("java.lang.Class").forName(name)
+
         try:
             found = find(self.owner)
             if not self.name:
@@ -101,6 +112,11 @@ _FASTER = (
     Member(_MAP_PARTITIONS, arguments=7),
     Member(_LOGICAL_RDD, arguments=9),
     Member("org.apache.spark.sql.catalyst.catalog.SessionCatalog", "getRawTempView", ("java.lang.String",)),
+    Member(_TASK_SETS, "stageTasks", (_TABLE, "java.lang.String", "java.util.List")),
+    Member(_TASK_SETS, "removeTasks", (_TABLE, "java.lang.String")),
+    Member(_TABLE_OF_TASKS, arguments=2),
+    Member(f"{_METADATA}$Builder", "setBranchSnapshot", ("long", "java.lang.String")),
+    Member(_STATIC, arguments=2),
 )
 """What the faster ways need."""
 
@@ -225,6 +241,47 @@ def write_to(session: SparkSession, statement: str, table: Any) -> None:
         case other:
             raise AssertionError(f"{other} is no write")
     java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
+
+
+def can_read_tasks() -> bool:
+    """Whether `rows_of_tasks` may be asked for; else whole snapshots are read."""
+    return _choice.is_direct
+
+
+def plan_files(table: Any, snapshot: int) -> Any:
+    """The `org.apache.iceberg.FileScanTask`s of a snapshot, as they are for `rows_of_tasks`.
+
+    A scan that travels in time reads the partitions of files as the columns were then: a number that has become a wider
+    one since would not be one of its column. So the scan is one of a table whose newest snapshot is this one.
+    """
+    metadata = java_class(_METADATA).buildFrom(table.operations().current()).setBranchSnapshot(snapshot, "main").build()
+    made = java_class("org.apache.iceberg.BaseTable")(java_class(_STATIC)(metadata, table.io()), table.name())
+    return made.newScan().planFiles()
+
+
+@contextmanager
+def rows_of_tasks(session: SparkSession, table: Any, tasks: Sequence[Any]) -> Iterator[DataFrame]:
+    """The rows of tasks of `plan_files`, with a table's newest columns, while the context is open.
+
+    The tasks, one or more, are read as `rewrite_data_files` reads them, so that they may be of any snapshot. `_file`,
+    `_pos` and `_deleted` can be asked for; with the last one, rows that are deleted come too. On format 3 the relation
+    that Iceberg makes has `_row_id` among its columns, and Spark gives it no metadata columns for that.
+    """
+    held, name = java_class("java.util.ArrayList")(), str(uuid4())
+    for task in tasks:
+        held.add(task)
+    sets, option = java_class(_TASK_SETS).get(), java_class("scala.Option")
+    sets.stageTasks(table, name, held)
+    try:
+        made = java_class(_TABLE_OF_TASKS)(table, name)
+        relation = java_class(_RELATION).create(made, option.empty(), option.empty())
+        columns = relation.output().take(table.schema().columns().size())
+        others = (relation.productElement(index) for index in range(2, relation.productArity()))
+        plan = relation.copy(relation.table(), columns, *others)
+        rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
+        yield DataFrame(rows, session)
+    finally:
+        sets.removeTasks(table, name)
 
 
 def _relation(state: Any, named: Any, table: Any) -> Any:

@@ -1,0 +1,361 @@
+"""Which rows a table has lost and gained between two of its snapshots, from the files that changed alone.
+
+Iceberg's own changelog scan refuses delete files. Here the data files of both snapshots are compared, and the deletes
+that apply to each: rows of files that went or came are read, and of files that stayed the rows that are deleted in one
+of the snapshots alone. Rows that a rewrite has moved are among both, and cancel out, as do rows that were written anew
+as they were. So the writer's engine, the table's format and how it merges make no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from lakesql.compile.quote import table_name
+from lakesql.engine.spark.internals import can_read_tasks, plan_files, rows_of_tasks
+from lakesql.engine.spark.old_columns import select_as_now
+from lakesql.model.table_name import TableName
+
+_SIGN = "_lakesql_sign"
+"""The column that says how often a row has come (1), or gone (-1)."""
+
+_PLACE = ("_file", "_pos")
+"""Iceberg's columns for where a row stands."""
+
+_WAS_DELETED = "_lakesql_was_deleted"
+
+BROADCAST_ROWS = 1_000_000
+"""The places of so many deleted rows are sent to all tasks: some 100 MB."""
+
+
+class ChangesUnknownError(Exception):
+    """What has changed since a snapshot cannot be told."""
+
+    def __init__(self, snapshot: int) -> None:
+        super().__init__(snapshot)
+        self.snapshot = snapshot
+
+
+class SnapshotExpiredError(ChangesUnknownError):
+    """The table does not have the snapshot: it has expired, or the table was made anew."""
+
+
+class NoAncestorError(ChangesUnknownError):
+    """The later snapshot does not come from the earlier one: the table was rolled back, or replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """The rows that a table's newer snapshot lacks (`gone`) and those that it has gained (`come`); None where there are
+    none. An updated row is in both.
+
+    `rows_read` is how many rows the files hold that are read for it, by metadata: there are no more changes than that.
+    """
+
+    gone: DataFrame | None = None
+    come: DataFrame | None = None
+    rows_read: int = 0
+
+
+@contextmanager
+def changes_between(
+    session: SparkSession,
+    name: TableName,
+    table: Any,
+    start: int | None,
+    end: int,
+    columns: Sequence[str] | None = None,
+) -> Iterator[RowChanges]:
+    """What has changed in an `org.apache.iceberg.Table` from snapshot `start` to `end`, which comes from it; with None,
+    all rows of `end`.
+
+    Rows have the table's newest columns, of any snapshot; with `columns`, these alone, and rows that are equal in them
+    cancel out. They are equal as EXCEPT ALL has it: NaN is NaN, 0.0 is -0.0. The frames are read while the context is
+    open, once however often they are used; what was held for them is let go at its end.
+
+    Raises SnapshotExpiredError and NoAncestorError.
+    """
+    with ExitStack() as held:
+        yield _find_changes(_Scans(session, name, table, columns, held), start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class _DataFile:
+    """A data file of a snapshot: the task that reads it, and the deletes that apply to it, each by its place."""
+
+    task: Any
+    rows: int
+    deletes: frozenset[tuple[str, int | None]]
+    deleted: int
+    """How many rows the delete files list, of this file and others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """A data file of two snapshots to which other deletes apply in each."""
+
+    before: _DataFile
+    after: _DataFile
+
+    @property
+    def brings_back(self) -> bool:
+        """Whether rows may be there again: a delete file that applied does not, though what it says may be in another
+        one, as it is wherever a deletion vector was replaced."""
+        return not self.before.deletes <= self.after.deletes
+
+
+@dataclass(slots=True)
+class _FilesChanged:
+    """How the files of one snapshot differ from those of another one, or from those of several in turn."""
+
+    gone: list[_DataFile] = field(default_factory=list)
+    come: list[_DataFile] = field(default_factory=list)
+    touched: list[_Touched] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """The rows that are read to compare them."""
+        return sum(each.rows for each in (*self.gone, *self.come, *(touched.after for touched in self.touched)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scans:
+    """What reads a table, and holds what is read until the context of the changes ends."""
+
+    session: SparkSession
+    name: TableName
+    table: Any
+    columns: Sequence[str] | None
+    held: ExitStack
+
+    def rows_of(self, files: Iterable[_DataFile], *more: str) -> DataFrame:
+        """The rows of files as one of their snapshots has them, with metadata columns."""
+        tasks = [each.task for each in files]
+        rows = self.held.enter_context(rows_of_tasks(self.session, self.table, tasks))
+        return rows.select(*map(_column, self.columns or rows.columns), *more)
+
+    def places_deleted(self, files: Sequence[_DataFile]) -> DataFrame:
+        """Where the rows stand that are deleted of files."""
+        tasks = [each.task for each in files]
+        rows = self.held.enter_context(rows_of_tasks(self.session, self.table, tasks))
+        places = (
+            rows.select(*_PLACE, "_deleted").where("_deleted").drop("_deleted").withColumn(_WAS_DELETED, F.lit(True))
+        )
+        return F.broadcast(places) if sum(each.deleted for each in files) <= BROADCAST_ROWS else places
+
+    def rows_at(self, snapshot: int) -> DataFrame:
+        """All rows of a snapshot, by the public way."""
+        rows = self.session.sql(f"SELECT * FROM {table_name(self.name)} VERSION AS OF {snapshot}")
+        rows = select_as_now(rows, self.table, snapshot)
+        return rows.select(*map(_column, self.columns or rows.columns))
+
+
+def _find_changes(scans: _Scans, start: int | None, end: int) -> RowChanges:
+    if scans.table.snapshot(end) is None:
+        raise SnapshotExpiredError(end)
+    if start is None:
+        return _all_rows(scans, end)
+    if start == end:
+        return RowChanges()
+    changed = _files_changed(scans.table, _spans(scans.table, start, end))
+    if not can_read_tasks() and changed.rows:
+        signed = [_signed(scans.rows_at(start), -1), _signed(scans.rows_at(end), 1)]
+        return _cancelled(scans, signed, _total_rows(scans.table, start) + _total_rows(scans.table, end))
+    signed = [
+        *_signed_files(scans, changed.gone, -1),
+        *_signed_files(scans, changed.come, 1),
+        *_signed_touched(scans, changed.touched),
+    ]
+    if not signed:
+        return RowChanges()
+    if not changed.gone and not changed.touched:
+        return RowChanges(come=_union(signed).drop(_SIGN), rows_read=changed.rows)
+    brings_back = any(each.brings_back for each in changed.touched)
+    if not changed.come and not brings_back:
+        return RowChanges(gone=_union(signed).drop(_SIGN), rows_read=changed.rows)
+    return _cancelled(scans, signed, changed.rows)
+
+
+def _all_rows(scans: _Scans, end: int) -> RowChanges:
+    files = [*_files_at(scans.table, end).values()]
+    if not files:
+        return RowChanges()
+    rows = scans.rows_of(files) if can_read_tasks() else scans.rows_at(end)
+    return RowChanges(come=rows, rows_read=sum(each.rows for each in files))
+
+
+def _spans(table: Any, start: int, end: int) -> list[tuple[int, int]]:
+    """From which snapshot to which one rows have changed on the way from `start` to `end`, the earliest first.
+
+    Between them stand rewrites, which change none. Where snapshots on the way have expired it is one span.
+    """
+    first = table.snapshot(start)
+    if first is None:
+        raise SnapshotExpiredError(start)
+    path = []
+    at = table.snapshot(end)
+    while (id_ := int(at.snapshotId())) != start:
+        path.append((id_, str(at.operation())))
+        parent = at.parentId()
+        before = table.snapshot(parent) if parent is not None else None
+        if before is None:
+            if parent is None or first.sequenceNumber() >= at.sequenceNumber():
+                raise NoAncestorError(start)
+            return [(start, end)]
+        at = before
+    spans = []
+    since = until = start
+    for id_, operation in reversed(path):
+        if operation == "replace":
+            spans.append((since, until))
+            since = id_
+        until = id_
+    spans.append((since, until))
+    return [span for span in spans if span[0] != span[1]]
+
+
+def _files_changed(table: Any, spans: Sequence[tuple[int, int]]) -> _FilesChanged:
+    """How the files of the spans differ: one after the other, or those of the last from those of the first, whichever
+    has fewer rows."""
+    ends = {end for span in spans for end in span}
+    files = {end: _files_at(table, end) for end in ends}
+    stepwise = _FilesChanged()
+    for since, until in spans:
+        _compare(files[since], files[until], stepwise)
+    if len(spans) < 2:
+        return stepwise
+    at_once = _FilesChanged()
+    _compare(files[spans[0][0]], files[spans[-1][1]], at_once)
+    return min(stepwise, at_once, key=lambda changed: changed.rows)
+
+
+def _compare(before: Mapping[str, _DataFile], after: Mapping[str, _DataFile], into: _FilesChanged) -> None:
+    for path, old in before.items():
+        new = after.get(path)
+        if new is None:
+            into.gone.append(old)
+        elif new.deletes != old.deletes:
+            into.touched.append(_Touched(old, new))
+    into.come += [new for path, new in after.items() if path not in before]
+
+
+def _files_at(table: Any, snapshot: int) -> dict[str, _DataFile]:
+    """The data files of a snapshot by their paths."""
+    files = {}
+    planned = plan_files(table, snapshot) if can_read_tasks() else table.newScan().useSnapshot(snapshot).planFiles()
+    try:
+        tasks = planned.iterator()
+        while tasks.hasNext():
+            task = tasks.next()
+            found = task.file()
+            deletes = [] if task.deletes().isEmpty() else [*task.deletes()]
+            places = frozenset((str(each.location()), each.contentOffset()) for each in deletes)
+            deleted = sum(int(each.recordCount()) for each in deletes)
+            files[str(found.location())] = _DataFile(task, int(found.recordCount()), places, deleted)
+    finally:
+        planned.close()
+    return files
+
+
+def _total_rows(table: Any, snapshot: int) -> int:
+    return sum(each.rows for each in _files_at(table, snapshot).values())
+
+
+def _signed_files(scans: _Scans, files: Sequence[_DataFile], sign: int) -> Iterator[DataFrame]:
+    if files:
+        yield _signed(scans.rows_of(files), sign)
+
+
+def _signed_touched(scans: _Scans, touched: Sequence[_Touched]) -> Iterator[DataFrame]:
+    """The rows of files that stayed which other deletes took away, or gave back."""
+    untouched_before = [each for each in touched if not each.before.deletes]
+    if untouched_before:
+        rows = scans.rows_of([each.after for each in untouched_before], "_deleted").where("_deleted").drop("_deleted")
+        yield _signed(rows, -1)
+    for brings_back in (False, True):
+        files = [each for each in touched if each.before.deletes and each.brings_back is brings_back]
+        if not files:
+            continue
+        rows = scans.rows_of([each.after for each in files], *_PLACE, "_deleted")
+        if not brings_back:
+            rows = rows.where("_deleted")
+        rows = rows.join(scans.places_deleted([each.before for each in files]), [*_PLACE], "left")
+        was_deleted = F.col(_WAS_DELETED).isNotNull()
+        rows = rows.where(F.col("_deleted") != was_deleted).withColumn(_SIGN, F.when(was_deleted, 1).otherwise(-1))
+        yield rows.drop(*_PLACE, "_deleted", _WAS_DELETED)
+
+
+def _cancelled(scans: _Scans, signed: Sequence[DataFrame], rows_read: int) -> RowChanges:
+    """The rows that are gone more often than they have come, and those that have come more often."""
+    rows = _union(signed)
+    columns = [each.name for each in rows.schema.fields if each.name != _SIGN]
+    keys: list[Column] = []
+    others: list[Column] = []
+    for each in rows.schema.fields:
+        if each.name == _SIGN:
+            continue
+        if _has_variant(each.dataType):
+            keys.append(_comparable(_column(each.name), each.dataType).alias(f"_lakesql_key_{len(keys)}"))
+            others.append(F.first(_column(each.name)).alias(each.name))
+        else:
+            keys.append(_column(each.name))
+    times = rows.groupBy(*keys).agg(F.sum(_SIGN).alias(_SIGN), *others).where(F.col(_SIGN) != 0)
+    net = times.select(*map(_column, columns), _SIGN).persist()
+    scans.held.callback(net.unpersist)
+    return RowChanges(_repeated(net, -1, columns), _repeated(net, 1, columns), rows_read)
+
+
+def _repeated(net: DataFrame, sign: int, columns: Sequence[str]) -> DataFrame:
+    """The rows of a sign, each as often as it says."""
+    times = (F.col(_SIGN) * sign).cast("int")
+    rows = net.where(times > 0).withColumn(_SIGN, F.explode(F.array_repeat(F.lit(1), times)))
+    return rows.select(*map(_column, columns))
+
+
+def _has_variant(kind: DataType) -> bool:
+    match kind:
+        case VariantType():
+            return True
+        case ArrayType():
+            return _has_variant(kind.elementType)
+        case MapType():
+            return _has_variant(kind.valueType)
+        case StructType():
+            return any(_has_variant(each.dataType) for each in kind.fields)
+    return False
+
+
+def _comparable(value: Column, kind: DataType) -> Column:
+    """A value that is equal where this one is, of a type that Spark groups by: a variant is its text and its type."""
+    match kind:
+        case VariantType():
+            text, said = F.to_json(value), F.schema_of_variant(value)
+            return F.when(value.isNotNull(), F.struct(text, said))
+        case ArrayType(elementType=inner):
+            return F.transform(value, lambda each: _comparable(each, inner))
+        case MapType(valueType=inner):
+            return F.transform_values(value, lambda _, each: _comparable(each, inner))
+        case StructType(fields=inner_fields):
+            inside = [_comparable(value.getField(each.name), each.dataType).alias(each.name) for each in inner_fields]
+            return F.when(value.isNotNull(), F.struct(*inside))
+    return value
+
+
+def _signed(rows: DataFrame, sign: int) -> DataFrame:
+    return rows.withColumn(_SIGN, F.lit(sign))
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _column(name: str) -> Column:
+    escaped = name.replace("`", "``")
+    return F.col(f"`{escaped}`")
