@@ -36,6 +36,17 @@ POSITION = "_lakesql_position"
 EVENT_TIME = "_lakesql_event_time"
 """The event time of a row, or the window around it, by which it is grouped."""
 
+
+def event_column(stream: str) -> str:
+    """The column with the event time that a stream's watermark makes of a field or an expression."""
+    return f"{EVENT_TIME}_{stream}"
+
+
+def timed_view(stream: str) -> str:
+    """The view of a stream that has `event_column` beside its columns."""
+    return f"_lakesql_timed_{stream}"
+
+
 SOURCE_TABLE = "_lakesql_source_table"
 """The table of the database whose change a record is, where all changes must be of one; NULL where it names none."""
 

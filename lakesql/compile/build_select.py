@@ -40,7 +40,8 @@ from lakesql.project.sort_order import ZORDER
 from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
 from lakesql.select.relation import QueryColumn, StreamShape
-from lakesql.stream.stream import Stream, check_event_time, model_stream
+from lakesql.select.watermarks import event_type, find_unfit
+from lakesql.stream.stream import Stream, model_stream
 from lakesql.stream.types import parse_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Template, parse_template, render_template
@@ -92,6 +93,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         *_check_expectations(select),
         *_check_text(select),
         *_check_watermark(select),
+        *_check_event_times(select),
     ]
     if problems:
         raise ProjectError(problems)
@@ -117,14 +119,17 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
 
 def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
     """What a SELECT is told of the streams that it reads."""
-    return {
-        name: StreamShape(
-            stream.column_names or None,
-            stream.watermark.column if stream.watermark else None,
-            tuple(column.type for column in stream.columns),
-        )
-        for name, stream in streams.items()
-    }
+    return {name: _shape_of(stream) for name, stream in streams.items()}
+
+
+def _shape_of(stream: Stream) -> StreamShape:
+    names, types = stream.column_names or None, tuple(column.type for column in stream.columns)
+    if stream.watermark is None:
+        return StreamShape(names, None, types)
+    time = stream.watermark.column
+    if not stream.makes_event_time:
+        return StreamShape(names, time, types)
+    return StreamShape(names, None, types, time, event_type(time, stream.types))
 
 
 def _tables_of(
@@ -354,14 +359,16 @@ def _check_watermark(select: Select) -> Iterable[Problem]:
             "Leave `watermark` out, or use mode 'append'.",
             place,
         )
-    types = {column.name.lower(): column.type for column in output_columns(select)}
-    if select.columns is None:
-        return
-    if watermark.column.lower() not in types:
-        what = f"'{watermark.column}' in 'watermark' is not a column of the SELECT."
-        yield Problem("unknown-column", what, fix=did_you_mean(watermark.column, select.columns), place=place)
-        return
-    yield from check_event_time(watermark.column, types[watermark.column.lower()], place)
+    if select.columns is not None:
+        types = {column.name: column.type for column in output_columns(select)}
+        yield from find_unfit(watermark.column, types, "the SELECT", place)
+
+
+def _check_event_times(select: Select) -> Iterable[Problem]:
+    """Watermarks on expressions over the columns of streams that declare none, which are known by now."""
+    for stream in select.streams.values():
+        if stream.is_open and stream.watermark is not None:
+            yield from find_unfit(stream.watermark.column, stream.types, f"stream '{stream.name}'", stream.place)
 
 
 def _check_expectations(select: Select) -> Iterable[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -157,19 +156,6 @@ def is_dead(checks: Sequence[Check]) -> str:
     """The condition of a checked row whose record becomes a dead letter; '' where none does."""
     names = names_of(checks, "dead_letter")
     return f"arrays_overlap({FAILED}, array({', '.join(map(text, names))}))" if names else ""
-
-
-_UNSTEADY = re.compile(
-    r"\b(?:curdate|current_date|current_time|current_timestamp|localtimestamp|now|rand|randn|random|randstr|shuffle|"
-    r"uniform|unix_timestamp|uuid)\b",
-    re.IGNORECASE,
-)
-
-
-def is_unsteady(*texts: str) -> bool:
-    """Whether such SQL may give other values when it is run again: of the time, or by chance. A column of such a name
-    counts too."""
-    return any(_UNSTEADY.search(each) for each in texts)
 
 
 def show_checks(checks: Sequence[Check]) -> Iterator[str]:

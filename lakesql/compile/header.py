@@ -15,7 +15,7 @@ from lakesql.compile.growth import (
     grow_assumed,
 )
 from lakesql.compile.notes import find_notes
-from lakesql.compile.quote import identifier, text
+from lakesql.compile.quote import event_time, identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
@@ -81,7 +81,7 @@ def _source(select: Select, name: str) -> str:
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
     if stream.watermark:
-        facts.append(f"watermark {stream.watermark.delay} on {identifier(stream.watermark.column)}")
+        facts.append(f"watermark {stream.watermark.delay} on {event_time(stream)}")
     columns = map(_contract_column, stream.columns)
     return (
         f"{batches_of(select).given()}, from {stream.origin.describe(text)} ({', '.join(facts)}): {', '.join(columns)}"

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from lakesql.errors import InternalError
 from lakesql.model.table_name import TableName
+from lakesql.stream.stream import Stream
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _WORDS = frozenset(
@@ -48,6 +49,17 @@ def identifier(name: str) -> str:
     if _PLAIN.match(name) and name.lower() not in _WORDS:
         return name
     return "`" + name.replace("`", "``") + "`"
+
+
+def event_time(stream: Stream) -> str:
+    """The event time that a stream's watermark is on: a column, a field or an expression over columns."""
+    assert stream.watermark is not None
+    column = stream.watermark.column
+    if not stream.makes_event_time:
+        return identifier(column)
+    path = column.split(".")
+    is_field = all(part.isidentifier() for part in path)
+    return ".".join(map(identifier, path)) if is_field else f"({column})"
 
 
 def identifiers(names: Iterable[str]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakesql.compile.checks import (
     INVALID_TEXT,
     Check,
-    is_unsteady,
     names_of,
 )
 from lakesql.errors import Place
@@ -16,6 +16,7 @@ from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Writing
 from lakesql.names import CHANGE
+from lakesql.select.functions import is_unsteady
 from lakesql.select.query import Query, carry_position
 from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream
 from lakesql.template.template import Rendered
@@ -41,11 +42,16 @@ class Select:
 
     @property
     def text(self) -> str:
-        """The SELECT that Spark runs: the author's text, with the position carried through it where it is needed."""
+        """The SELECT that Spark runs: the author's text, with the position carried through it where it is needed, and
+        with columns for the event times that its streams make."""
+        if self.query.timed is not None:
+            return self.query.timed.sql
         return carry_position(self.query) if self.writing.is_positioned else self.query.sql
 
     def place(self, offset: int) -> Place:
         """Where in the model's file the character at `offset` of `text` stands."""
+        if self.query.timed is not None:
+            return self.rendered.place(self.query.timed.original(offset))
         if self.writing.is_positioned:
             for at, inserted in reversed(self.query.carry):
                 start = at + sum(len(text) for before, text in self.query.carry if before < at)
@@ -152,7 +158,8 @@ class Select:
         words = self.query.words
         if words is None or not stream.is_feed:
             return ()
-        asked = {name.lower() for name in (*stream.key, *([stream.watermark.column] if stream.watermark else ()))}
+        asked = {name.lower() for name in stream.key}
+        asked |= {word.lower() for word in re.findall(r"\w+", stream.watermark.column if stream.watermark else "")}
         return tuple(it.name for it in stream.columns if it.name.lower() not in words | asked)
 
     @property

@@ -38,6 +38,7 @@ from lakesql.project.procedures import (
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
+from lakesql.stream.event_time import is_expression
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.template.template import Macros, parse_macros, parse_template
 
@@ -179,7 +180,7 @@ def parse_declarations(file: SourceFile) -> Declarations:
     sections = collect(problems, partial(read_sections, root)) if root else None
     model_nodes, stream_nodes, test_nodes = sections or ((), (), ())
     models = [collect(problems, partial(read_model_properties, node)) for node in model_nodes]
-    streams = [collect(problems, partial(read_stream, node)) for node in stream_nodes]
+    streams = [collect(problems, partial(_read_stream, node)) for node in stream_nodes]
     tests = [collect(problems, partial(read_unit_test, node)) for node in test_nodes]
     return Declarations(
         streams=tuple(filter(None, streams)),
@@ -187,6 +188,19 @@ def parse_declarations(file: SourceFile) -> Declarations:
         unit_tests=tuple(filter(None, tests)),
         problems=tuple(problems),
     )
+
+
+def _read_stream(node: Node) -> Stream:
+    """A stream, whose watermark may be on an expression."""
+    stream = read_stream(node)
+    if stream.watermark is not None and is_expression(stream.watermark.column, stream.types) and not stream.is_open:
+        from lakesql.select.watermarks import find_unfit  # only here: most streams are read without a SELECT
+
+        place = node.entries()["watermark"].entries()["column"].place
+        problems = list(find_unfit(stream.watermark.column, stream.types, f"stream '{stream.name}'", place))
+        if problems:
+            raise ProjectError(problems)
+    return stream
 
 
 def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:

@@ -169,7 +169,12 @@ def _watermark_change(change: ModelVersions, before: Stream, after: Stream) -> I
 def _seen(watermark: Watermark | None) -> tuple[str, int] | None:
     if watermark is None:
         return None
-    return watermark.column.lower(), parse_duration(node_of(watermark.delay, Place(""))).length_ms
+    return _spelled(watermark.column), parse_duration(node_of(watermark.delay, Place(""))).length_ms
+
+
+def _spelled(column: str) -> str:
+    """What a watermark is on in one spelling: capitals make no difference in names."""
+    return column.lower() if all(part.isidentifier() for part in column.split(".")) else column
 
 
 def _say_watermark(watermark: Watermark | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -50,3 +52,16 @@ PATH_FORMATS = _words(
     """
 )
 """Data sources that Spark reads by `format`.`path`."""
+
+
+_UNSTEADY = re.compile(
+    r"\b(?:curdate|current_date|current_time|current_timestamp|localtimestamp|now|rand|randn|random|randstr|shuffle|"
+    r"uniform|unix_timestamp|uuid)\b",
+    re.IGNORECASE,
+)
+
+
+def is_unsteady(*texts: str) -> bool:
+    """Whether such SQL may give other values when it is run again: of the time, or by chance. A column of such a name
+    counts too."""
+    return any(_UNSTEADY.search(each) for each in texts)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -24,13 +25,14 @@ from lakesql.select.beginning import check_beginning
 from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
-from lakesql.select.functions import TABLE_FUNCTIONS
+from lakesql.select.event_times import TimedSelect, with_event_times
+from lakesql.select.functions import TABLE_FUNCTIONS, is_unsteady
 from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape
 from lakesql.select.sqltext import Findings, Text, findings_by_offset, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
 from lakesql.select.ungrouped import ungrouped_text
-from lakesql.stream.types import parse_type, stored_type
+from lakesql.stream.types import SparkType, parse_type, stored_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Query:
     `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
     `ungrouped` is the SELECT of the rows that are grouped by event time, with that and their position; '' where it
     cannot be told.
+    `timed` is the SELECT as Spark runs it where it reads event times that streams make of fields and expressions.
     """
 
     sql: str
@@ -94,6 +97,7 @@ class Query:
     noted: Mapping[str, int]
     carry: tuple[tuple[int, str], ...]
     ungrouped: str
+    timed: TimedSelect | None = None
 
 
 def read_query(
@@ -111,9 +115,73 @@ def read_query(
     letters.
     Raises ProjectError with every problem found.
     """
+    read = partial(_read_whole, tables=tables, functions_are_known=functions_are_known, this=this)
+    timed = _find_timed(sql, streams)
+    if timed is not None:
+        query = _read_timed(sql, timed, streams, place, read)
+        if query.stateful:
+            return query
+    return read(sql, streams, place)
+
+
+def _find_timed(sql: str, streams: Mapping[str, StreamShape]) -> TimedSelect | None:
+    """The SELECT with columns for the event times that its streams make; None also where it cannot be read."""
+    if not any(shape.event_time for shape in streams.values()):
+        return None
+    findings = findings_by_offset()
+    try:
+        text = read_text(sql, findings)
+        tree = parse_query(text, sql, findings)
+    except (ProjectError, RecursionError):
+        return None
+    return None if findings.problems else with_event_times(tree, text, streams)
+
+
+def _read_timed(
+    sql: str,
+    timed: TimedSelect,
+    streams: Mapping[str, StreamShape],
+    place: Callable[[int], Place],
+    read: Callable[..., Query],
+) -> Query:
+    """The facts of a SELECT with event times as columns, and its problems, in the author's words and places."""
+    try:
+        found = read(timed.sql, timed.shapes(streams), lambda offset: place(timed.original(offset)), own=timed.names)
+    except ProjectError as error:
+        raise ProjectError([timed.written(problem, streams) for problem in error.problems]) from None
+    text = read_text(sql, findings_by_offset())
+    words = frozenset(token.text.lower() for token in text.tokens)
+    outputs = tuple(
+        replace(_as_written(output), offset=timed.original(output.offset)) for output in found.outputs or ()
+    )
+    return replace(
+        found,
+        sql=text.sql,
+        outputs=None if found.outputs is None else outputs,
+        noted={condition: timed.original(offset) for condition, offset in found.noted.items()},
+        used=found.used | words,
+        words=None if found.words is None else words,
+        timed=timed,
+    )
+
+
+def _as_written(output: Output) -> Output:
+    """An output that is no plain column of a stream where it is one of lakesql's."""
+    return replace(output, stream=None, column=None) if is_reserved(output.column or "") else output
+
+
+def _read_whole(
+    sql: str,
+    streams: Mapping[str, StreamShape],
+    place: Callable[[int], Place],
+    tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
+    functions_are_known: bool,
+    this: tuple[str, ...],
+    own: frozenset[str] = frozenset(),
+) -> Query:
     findings = Findings(place)
     try:
-        query = _read(sql, streams, tables, functions_are_known, this, findings)
+        query = _read(sql, streams, tables, functions_are_known, this, findings, own)
     except RecursionError:
         findings.stop(0, "The SELECT nests too deep to be read.", "Split it.")
     if findings.problems:
@@ -152,6 +220,26 @@ def read_expression(
     return Problem("bad-expression", f"'{text}': {read}") if isinstance(read, str) else read
 
 
+def read_event_time(text: str, types: Mapping[str, str]) -> SparkType | Problem | None:
+    """The type of an expression over columns of these types, None where only Spark knows it; or what is wrong with it.
+
+    It gives the same for a record whenever it is asked.
+    """
+    read = read_expression(text, types)
+    if isinstance(read, Problem):
+        return read
+    if is_unsteady(text):
+        return Problem("bad-expression", f"'{text}': It may give another value when it is asked again.")
+    findings = findings_by_offset()
+    found = read_text(f"SELECT {text}", findings)
+    tree = parse_query(found, found.sql, findings)
+    check_calls(tree, found, findings)
+    if findings.problems:
+        return Problem("bad-expression", f"'{text}': {findings.problems[0].what}", fix=findings.problems[0].fix)
+    columns = tuple(QueryColumn(name, 0, type=parse_type(kind)) for name, kind in types.items())
+    return derive_type(tree.expressions[0], [("", Relation(columns))])
+
+
 def _read(
     sql: str,
     streams: Mapping[str, StreamShape],
@@ -159,8 +247,9 @@ def _read(
     functions_are_known: bool,
     this: tuple[str, ...],
     findings: Findings,
+    own: frozenset[str],
 ) -> Query:
-    text = read_text(sql, findings)
+    text = read_text(sql, findings, own)
     tree = parse_query(text, sql, findings)
     if ":" in sql:
         _refuse_markers(tree, text, findings)

@@ -15,11 +15,18 @@ from lakesql.stream.types import SparkType
 
 @dataclass(frozen=True, slots=True)
 class StreamShape:
-    """What is known of a declared stream: its columns (None: nothing), its watermark's column, the columns' types."""
+    """What is known of a declared stream: its columns (None: nothing), its watermark's column, the columns' types.
+
+    `event_time` is what the watermark is on where that is a field of a struct or an expression, and `event_type` its
+    type, '' where only Spark knows it. `of` is the stream whose view it is, where that has another name.
+    """
 
     columns: tuple[str, ...] | None
     watermark: str | None
     types: tuple[str, ...] = ()
+    event_time: str | None = None
+    event_type: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,15 +115,18 @@ class Text:
         return frozenset(name for name, fields in used.items() if fields)
 
 
-def read_text(sql: str, findings: Findings) -> Text:
-    """Tokenises `sql`, noting everything that its words alone forbid. Raises `ProjectError` if it cannot be read."""
+def read_text(sql: str, findings: Findings, own: frozenset[str] = frozenset()) -> Text:
+    """Tokenises `sql`, noting everything that its words alone forbid. Raises `ProjectError` if it cannot be read.
+
+    `own` are the names of lakesql's that it may say.
+    """
     tokens, inserts = _without_hints(_read_tokens(sql, findings))
     _refuse_statements(sql, tokens, findings)
     owners, depths, closes = _brackets(tokens)
     if max(depths, default=0) > MAX_DEPTH or _type_depth(tokens) > MAX_DEPTH:
         findings.stop(0, f"Brackets nest deeper than {MAX_DEPTH} levels.", "Split the expression.")
     aggregates, windows = _calls(tokens, owners, closes, findings)
-    _refuse_words(tokens, findings)
+    _refuse_words(tokens, findings, own)
     if any(problem.condition == "sql-syntax" for problem in findings.problems):
         raise ProjectError(findings.problems)
     used = (_fields_of(RECORD, RECORD_FIELDS, tokens, sql), _fields_of(CHANGE, CHANGE_FIELDS, tokens, sql))
@@ -366,7 +369,7 @@ def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bo
     return True
 
 
-def _refuse_words(tokens: list[Token], findings: Findings) -> None:
+def _refuse_words(tokens: list[Token], findings: Findings, own: frozenset[str]) -> None:
     before: Token | None = None
     for index, token in enumerate(tokens):
         kind = token.token_type
@@ -377,9 +380,14 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
             refuse_marker(token.text, token.start, findings)
         elif before is not None and before.token_type is TokenType.USING and kind is not TokenType.L_PAREN:
             findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", READS_SEEN_ONLY)
-        elif token.text[:1] == "_" and token.text.lower().startswith(RESERVED_PREFIX) and kind not in _TEXTS:
+        elif _is_reserved(token) and token.text not in own:
             findings.add("reserved-column", token.start, f"'{token.text}' is a name of lakesql's own.")
         before = token
+
+
+def _is_reserved(token: Token) -> bool:
+    is_named_so = token.text[:1] == "_" and token.text.lower().startswith(RESERVED_PREFIX)
+    return is_named_so and token.token_type not in _TEXTS
 
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:

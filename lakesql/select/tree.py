@@ -65,7 +65,8 @@ def read_relation(
     findings: Findings,
 ) -> tuple[Relation, Walk]:
     """The relation that a model's whole tree is, and what the pass over it found."""
-    walk = Walk(text, {name.lower(): (name, shape) for name, shape in streams.items()}, findings, tables=tables)
+    known = {name.lower(): (shape.of or name, shape) for name, shape in streams.items()}
+    walk = Walk(text, known, findings, tables=tables)
     walk.ctes = cte_tokens(text, tree)
     relation = _query(tree, {}, walk)
     for mark in sorted(text.inserts.keys() - walk.seen) if not findings.problems else ():

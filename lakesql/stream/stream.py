@@ -17,6 +17,7 @@ from lakesql.records.formats.csv import Csv
 from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
+from lakesql.stream.event_time import find_unnamed, is_column
 from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
 from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
@@ -71,7 +72,10 @@ class Column:
 class Watermark:
     """How late events may be: rows whose `column` lies more than `delay` behind the newest seen are late."""
 
-    column: str = option("A timestamp column of the stream.")
+    column: str = option(
+        "A timestamp column of the stream; or a field of a struct, `bid.at`, or an expression, `to_timestamp(at)`, "
+        "which a SELECT groups and joins by in the same words."
+    )
     delay: str = option("An interval such as '10 minutes'.", read=lambda node: parse_duration(node).text)
     max_ahead: str = option(
         "How far an event may lie ahead of the clock. A model that keeps state makes a dead letter (`ahead-of-time`) "
@@ -324,6 +328,16 @@ class Stream:
         return len(self.source_table) > 1 or any("*" in table for table in self.source_table)
 
     @property
+    def types(self) -> dict[str, str]:
+        """The types of the contract's columns, by name."""
+        return {column.name: column.type for column in self.columns}
+
+    @property
+    def makes_event_time(self) -> bool:
+        """Whether its watermark is on a field or an expression, and not on a column."""
+        return self.watermark is not None and not is_column(self.watermark.column, self.types)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the contract's columns."""
         return tuple(column.name for column in self.columns)
@@ -425,25 +439,11 @@ def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_reference(stream: Stream, key: str, name: str, place: Place) -> Iterator[Problem]:
-    kind = next((column.type for column in stream.columns if column.name.lower() == name.lower()), None)
-    if kind is None:
+    if key == "watermark":
+        yield from find_unnamed(name, stream.types, f"stream '{stream.name}'", place)
+    elif not is_column(name, stream.types):
         what = f"'{name}' in '{key}' is not a column of stream '{stream.name}'."
-        fix = did_you_mean(name, stream.column_names)
-        if key == "watermark" and name.split(".")[0].lower() in map(str.lower, stream.column_names):
-            fix = (
-                f"A watermark is on a column, and not on a field. Let a model of mode 'append' select `{name} AS at`, "
-                "say `watermark: {column: at, …}` in its properties, and read its table as a stream."
-            )
-        yield Problem("unknown-column", what, fix=fix, place=place)
-    elif key == "watermark":
-        yield from check_event_time(name, kind, place)
-
-
-def check_event_time(column: str, kind: str, place: Place | None) -> Iterator[Problem]:
-    """What is wrong with a watermark's column of this type; '' is one that only Spark knows."""
-    if kind not in ("timestamp", "timestamp_ntz", ""):
-        what = f"The watermark's column '{column}' is {kind}, and not timestamp."
-        yield Problem("wrong-type", what, place=place)
+        yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
 
 
 def with_columns(

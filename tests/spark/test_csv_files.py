@@ -7,8 +7,10 @@ import gzip
 import io
 import random
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import settings
@@ -19,6 +21,7 @@ from lakesql.engine.records.csv_text import CsvHeader, read_header
 from lakesql.engine.records.parse import parse_records, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.sources.csv_files import with_prefixes
+from lakesql.engine.sources.folder_columns import HIVE_NULL
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.events import Event, Noted
@@ -26,6 +29,7 @@ from lakesql.records.formats.csv import Csv
 from lakesql.source.files import Files
 from lakesql.source.origin import FilePath
 from lakesql.stream.stream import Column, Stream
+from lakesql.stream.text_encoding import find_encoding
 
 pytestmark = pytest.mark.spark
 
@@ -118,6 +122,17 @@ def test_rows_are_those_that_python_reads_by_the_names_of_each_header(
     rows, letters, _ = read(spark, tmp_path, stream_of(dialect.csv))
     assert not letters
     assert sorted(map(key_of, ((r["id"], r["a"], r["B c"], r["d"]) for r in rows))) == sorted(map(key_of, expected))
+
+
+def test_files_of_any_name_have_their_own_headers(spark: SparkSession, tmp_path: Path) -> None:
+    for number, name in enumerate(("a b", "50%", "é", "k=v+w", "plain")):
+        (tmp_path / f"{name}.csv").write_text(f"a,id,d,B c\nx,{number},z,y\n")
+    (tmp_path / "0.csv").write_text("id,a,B c,d\n9,x,y,z\n")
+    rows, letters, _ = read(spark, tmp_path, stream_of(Csv(header=True)))
+    assert not letters
+    assert sorted((row["id"], row["a"], row["B c"], row["d"]) for row in rows) == [
+        (number, "x", "y", "z") for number in (0, 1, 2, 3, 4, 9)
+    ]
 
 
 def test_columns_that_a_header_lacks_or_has_beside_are_said(spark: SparkSession, tmp_path: Path) -> None:
@@ -231,6 +246,62 @@ def test_one_column_may_have_any_text(spark: SparkSession, tmp_path: Path) -> No
     rows, letters, _ = read(spark, tmp_path, stream_of(Csv(), (Column("a", "string"),)))
     assert sorted(map(repr, (row["a"] for row in rows))) == sorted(map(repr, (row[0] or None for row in found)))
     assert not letters
+
+
+FOLDER_COLUMNS = (
+    Column("day", "date", required=True),
+    Column("id", "bigint"),
+    Column("name", "string"),
+    Column("K", "string"),
+)
+FOLDER_TEXTS = ("x", "a,b", 'say "hi"', "a+b", "50%", "é", "a/b", "NULL", " ", "k=v")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "windows-1252"])
+@pytest.mark.parametrize("header", [True, False])
+def test_columns_that_folders_name_are_those_of_each_file(
+    spark: SparkSession, tmp_path: Path, header: bool, encoding: str
+) -> None:
+    chance, expected, both = random.Random(int(header)), [], False
+    for number in range(settings().max_examples):
+        day, text = f"2026-03-{chance.randrange(1, 29):02}", chance.choice((*FOLDER_TEXTS, None))
+        given = chance.choice((("day",), ("day", "K"), ("K",), ()))
+        # a file without a header has the columns that its folders do not give, or all
+        kept = [it.name for it in FOLDER_COLUMNS if it.name not in given]
+        names = chance.choice((kept, kept, [it.name for it in FOLDER_COLUMNS]))
+        both |= names != kept
+        folders = {"day": f"day={day}", "K": f"k={HIVE_NULL if text is None else quote(text, safe='')}"}
+        place = tmp_path.joinpath(*(folders[name] for name in given), f"sub{number}")
+        place.mkdir(parents=True)
+        if header:
+            chance.shuffle(names)
+        rows = []
+        for id_ in range(chance.randrange(1, 4)):
+            own_day = chance.choice((f"2026-04-{chance.randrange(1, 29):02}", "")) if "day" in given else day
+            row = {"id": str(id_), "name": chance.choice(("n", "m,m", "")), "day": own_day, "K": chance.choice("yz")}
+            rows.append([row[name] for name in names])
+            of_day = row["day"] if "day" in names and row["day"] else day
+            of_k = row["K"] if "K" in names else text if "K" in given else None
+            expected.append((date.fromisoformat(of_day), id_, row["name"] or None, of_k))
+        write(place / "1.csv", DIALECTS["unix"], [*([names] if header else []), *rows], encoding=encoding)
+    stream = stream_of(
+        Csv(header=header), FOLDER_COLUMNS, origin=FilePath("**/*.csv"), encoding=find_encoding(encoding)
+    )
+    rows, letters, said = read(spark, tmp_path, stream)
+    assert not letters
+    found = [(row["day"], row["id"], row["name"], row["K"]) for row in rows]
+    assert sorted(map(key_of, found)) == sorted(map(key_of, expected))
+    assert both == any("those of its folder where it has none" in text for text in said)
+
+
+def test_a_dead_letter_has_what_its_folder_said(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "day=soon").mkdir()
+    (tmp_path / "day=soon" / "1.csv").write_text("1,n,k\n\n")
+    rows, (letter,), _ = read(spark, tmp_path, stream_of(Csv(), FOLDER_COLUMNS, origin=FilePath("*/*.csv")))
+    assert (rows, bytes(letter.value)) == ([], b'"id","name","K","day="\n1,n,k,"soon"')
+    columns = [(column.name, column.type == "string") for column in FOLDER_COLUMNS]
+    header = read_header(bytes(letter.value).decode().partition("\n")[0], columns, Csv())
+    assert header == CsvHeader('"id","name","K","day="', ("id", "name", "K", "day"), folders=("day",))
 
 
 def test_headers_without_spark() -> None:

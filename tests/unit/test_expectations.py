@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.compile.checks import checked_rows, checks_of, is_unsteady, kept_rows
+from lakesql.compile.checks import checked_rows, checks_of, kept_rows
 from lakesql.graph.parse_cache import _DECLARATIONS
 from lakesql.model.expectations import ExpectAcceptedValues, ExpectNotNull, ExpectThat
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.project.codec import decoder, encode
 from lakesql.project.yaml import parse_yaml
 from lakesql.review.option_changes import resolved
+from lakesql.select.functions import is_unsteady
 
 TEXT = """
 models:

@@ -11,6 +11,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringT
 from lakesql.compile.checks import Check, find_unacceptable
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
+from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import empty_records
 from lakesql.engine.spark.internals import replace_view
@@ -28,7 +29,7 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
     """
     for binding in bindings:
         records = empty_records(session, binding, select)
-        replace_view(records, binding.stream.name)
+        view_stream(records, binding.stream, select)
     rows: DataFrame = session.sql(select.text)
     names = Counter(name.lower() for name in rows.columns)
     if twice := [name for name in rows.columns if names[name.lower()] > 1]:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.checks import Check, is_dead
 from lakesql.compile.log_positions import is_read, is_unplaced, own_place
-from lakesql.compile.quote import identifier, text
+from lakesql.compile.quote import event_time, identifier, text
 from lakesql.compile.select import Select
 from lakesql.engine.records.folded import any_of, fold
 from lakesql.names import (
@@ -361,7 +361,7 @@ def _watch(watched: list[_Watched], frame: DataFrame, counted: tuple[Column, ...
 def _event_time(stream: Stream, select: Select, has_raw: bool) -> str:
     """The time of an event, as SQL: the watermark's column, else the record's own time where it is at hand."""
     if stream.watermark:
-        return f"CAST({identifier(stream.watermark.column)} AS timestamp)"
+        return f"CAST({event_time(stream)} AS timestamp)"
     if "timestamp" in select.query.record_fields:
         return f"{RECORD}.timestamp"
     return f"{RAW}.timestamp" if has_raw else "CAST(NULL AS timestamp)"

@@ -24,7 +24,7 @@ def batch_bindings(
     Says which of the contract's columns a header does not have, and which others it has.
     """
     bindings = with_file_order(arrived, bindings)
-    if not any(binding.has_csv_headers for binding in bindings):
+    if not any(binding.is_csv_in_files for binding in bindings):
         return bindings
     if any(binding.is_replayed for binding in bindings):
         return tuple(
@@ -44,7 +44,8 @@ def _remarks(headers: FileHeaders, binding: StreamBinding) -> list[str]:
     for header, paths in headers.files:
         missing = [it.field for it in binding.stream.columns if it.field not in header.columns]
         others = header.columns.count(None)
-        if not header.problem and not missing and not others:
+        both = [name for name in header.folders if header.columns.count(name) > 1]
+        if not header.problem and not missing and not others and not both:
             continue
         of = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         said = [header.problem] if header.problem else []
@@ -52,6 +53,8 @@ def _remarks(headers: FileHeaders, binding: StreamBinding) -> list[str]:
             said.append(f"the header lacks {', '.join(missing)}")
         if others and not header.problem:
             said.append(f"{others} of its columns are not in the contract")
+        if both:
+            said.append(f"the values of {', '.join(both)} are its own, and those of its folder where it has none")
         remarks.append(f"stream {binding.stream.name}: {of}: {'; '.join(said)}")
     left = len(remarks) - SHOWN
     return remarks if left <= 0 else [*remarks[:SHOWN], f"stream {binding.stream.name}: {left} more such headers"]

@@ -14,10 +14,11 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.ahead import without_ahead
 from lakesql.engine.batch.arrivals import dropping_nodes, find_nodes
 from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
+from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, with_position
 from lakesql.engine.spark.gateway import java_class
-from lakesql.engine.spark.internals import as_given, replace_view
+from lakesql.engine.spark.internals import as_given
 from lakesql.engine.spark.session import changed_settings
 from lakesql.names import EVENT_TIME, LATE, POSITION
 
@@ -37,7 +38,7 @@ def late_letters(
     watermark_ms = max(int(node.eventTimeWatermarkForLateEvents().get()) for node in dropping_nodes(execution))
     all_records = records_of(session, select, bindings, execution)
     for records, binding in zip(all_records, bindings, strict=True):
-        replace_view(without_ahead(session, good_records(records), binding, execution), binding.stream.name)
+        view_stream(without_ahead(session, good_records(records), binding, execution), binding.stream, select)
     rows = session.sql(select.late_text)
     is_window = isinstance(rows.schema[EVENT_TIME].dataType, T.StructType)
     end = F.col(f"{EVENT_TIME}.end" if is_window else EVENT_TIME)

@@ -17,6 +17,7 @@ from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import leave_out_ahead
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
 from lakesql.engine.batch.waiting import find_waiting
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
@@ -26,7 +27,6 @@ from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
-from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
 from lakesql.events import PartitionLag
@@ -198,15 +198,12 @@ class ModelQuery:
         select = self.sink.select
         for binding in self.sink.bindings:
             raw = refuse_other_headers(read_raw(session, binding), binding).alias(name_raw(binding.stream))
-            watermark = binding.stream.watermark
-            records = parse_binding(raw, binding, select, keep_raw=watermark is not None)
-            records = count_arrivals(records, binding.stream)
-            if watermark:
-                records = leave_out_ahead(good_records(records), binding).drop(RAW)
-                records = records.withWatermark(watermark.column, watermark.delay)
-            else:
-                records = good_records(records)
-            replace_view(records, binding.stream.name)
+            has_watermark = binding.stream.watermark is not None
+            records = parse_binding(raw, binding, select, keep_raw=has_watermark)
+            records = good_records(count_arrivals(records, binding.stream))
+            if has_watermark:
+                records = leave_out_ahead(records, binding).drop(RAW)
+            view_stream(records, binding.stream, select, is_streaming=True)
         return session.sql(select.text)
 
     def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -32,12 +33,16 @@ class CsvHeader:
 
     `line` is the header as it stands in them, which is put before each of their records, with a line break.
     `columns` are the contract's, by position, None where the contract does not have one. `problem`: why no record below
-    it can be read, in words.
+    it can be read, in words. `own` is the header of the files where `line` is another, '' where they have none: it
+    has the columns `folders` besides, whose values are put behind each record. Of two values of a column the first
+    that is not NULL counts.
     """
 
     line: str
     columns: tuple[str | None, ...] = ()
     problem: str = ""
+    folders: tuple[str, ...] = ()
+    own: str | None = None
 
     @property
     def prefix(self) -> str:
@@ -56,15 +61,61 @@ def read_header(line: str, columns: Sequence[tuple[str, bool]], options: Csv) ->
     wanted = {name.strip().lower(): name for name, _ in columns}
     if found == list(wanted):
         return None
+    folders = _marked(found, wanted)
+    found = found[: len(found) - len(folders)]
     named = [wanted.get(name) for name in found]
     twice = next((name for name in named if name and named.count(name) > 1), None)
     if twice:
         return CsvHeader(line, problem=f"the header of the file has the column {twice} twice")
-    if any(named):
-        return CsvHeader(line, tuple(named))
+    if any(named) or folders:
+        return CsvHeader(line, (*named, *folders), folders=folders)
     if _may_be_record(found, columns, options):
         return None
     return CsvHeader(line, problem=f"the header of the file names none of the columns: {line[:200]}")
+
+
+FOLDER_MARK = "="
+"""What stands behind the names of columns whose values are those of a file's folders."""
+
+
+def _marked(names: Sequence[str], wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns at the end of a header whose values were put behind the records of its file."""
+    marked: list[str] = []
+    for name in reversed(names):
+        column = wanted.get(name.removesuffix(FOLDER_MARK))
+        if name in wanted or not name.endswith(FOLDER_MARK) or column is None:
+            break
+        marked.insert(0, column)
+    return tuple(marked)
+
+
+def with_folders(line: str, columns: Sequence[tuple[str, bool]], options: Csv, folders: tuple[str, ...]) -> CsvHeader:
+    """The header of a file whose folders give these columns; `line` is its first record, '' where it has none.
+
+    Without a header of its own, its records have the columns that the folders do not give, or all, as many as the first
+    has.
+    """
+    names = [name for name, _ in columns]
+    header = read_header(line, columns, options) if options.header and line else None
+    if header is not None and header.problem:
+        return header
+    is_headed = options.header and (header is not None or not _may_be_record(_split(line, options), columns, options))
+    own = line if is_headed else ""
+    if header is not None:
+        named = header.columns
+    elif is_headed or len(_split(line, options)) == len(names):
+        named = tuple(names)
+    else:
+        named = tuple(name for name in names if name not in folders)
+    written = [own] if is_headed else [_written(name, options) for name in named if name]
+    marked = [_written(f"{name}{FOLDER_MARK}", options) for name in folders]
+    return CsvHeader(options.delimiter.join((*written, *marked)), (*named, *folders), "", folders, own)
+
+
+def _written(name: str, options: Csv) -> str:
+    """A name as a header has it."""
+    quote = options.quote
+    return f"{quote}{name.replace(quote, (options.escape or quote) + quote)}{quote}" if quote else name
 
 
 def _may_be_record(values: Sequence[str], columns: Sequence[tuple[str, bool]], options: Csv) -> bool:
@@ -117,16 +168,19 @@ def _read(text: Column, schema: T.StructType, options: Csv) -> Column:
 def _read_by_name(text: Column, schema: T.StructType, options: Csv, header: CsvHeader) -> Column:
     """The record as a struct of `schema`, and TAIL: a column that the header does not have is NULL."""
     kinds = {field.name: field.dataType for field in schema.fields}
-    file_fields = [
-        T.StructField(name, kinds[name]) if name else T.StructField(f"_lakesql_other_{number}", T.StringType())
-        for number, name in enumerate(header.columns)
-    ]
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    file_fields = []
+    for number, name in enumerate(header.columns):
+        kind = kinds[name] if name else T.StringType()
+        file_fields.append(T.StructField(f"_lakesql_column_{number}", kind))
+        places[name or ""].append(file_fields[-1].name)
     read = _read(_without_line_end(text), T.StructType([*file_fields, schema.fields[-1]]), options)
     *columns, corrupt = schema.names
 
     def by_name(found: Column) -> Column:
         values = [
-            (found[name] if name in header.columns else F.lit(None).cast(kinds[name])).alias(name) for name in columns
+            F.coalesce(*(found[place] for place in places[name]), F.lit(None).cast(kinds[name])).alias(name)
+            for name in columns
         ]
         return F.struct(*values, found[TAIL].alias(TAIL), found[corrupt].alias(corrupt))
 

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakesql.stream.text_encoding import characters
+from lakesql.stream.text_encoding import UTF_8, characters
+
+
+def encoded(text: Column, encoding: str) -> Column:
+    """A text as bytes of an encoding of one byte a character, with `?` for a character that it does not have; or of
+    UTF-8."""
+    if encoding == UTF_8:
+        return F.encode(text, "UTF-8")
+    plain, own = characters("iso8859-1"), characters(encoding)
+    others = [(was, is_) for was, is_ in zip(own, plain, strict=True) if was not in (is_, "\ufffd")]
+    text = F.regexp_replace(text, f"[^{re.escape(own)}]", "?")
+    if others:
+        text = F.translate(text, "".join(was for was, _ in others), "".join(is_ for _, is_ in others))
+    return F.encode(text, "ISO-8859-1")
 
 
 def decoded(value: Column, encoding: str) -> Column:

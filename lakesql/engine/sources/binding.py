@@ -105,6 +105,11 @@ class StreamBinding:
         return is_parquet and any("timestamp" in column.type for column in self.stream.columns)
 
     @property
+    def is_csv_in_files(self) -> bool:
+        """Whether its files, or the dead letters of these, are CSV, whose headers and folders may name columns."""
+        return self.stream.record_format.is_separated and self.is_in_files
+
+    @property
     def has_csv_headers(self) -> bool:
         """Whether its files, or the dead letters of these, are CSV whose first record names the columns."""
         return self.stream.record_format.has_headers(self.stream.csv) and self.is_in_files

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar, assert_never
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.quote import identifier
 from lakesql.engine.records.finer_times import in_microseconds, with_finer
 from lakesql.engine.records.json_text import split_documents
 from lakesql.engine.records.parse import JSON_OPTIONS, has_words, read_type
 from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
+from lakesql.engine.sources.folder_columns import with_folder_columns
 from lakesql.engine.sources.found_files import SparkFolder, seed_seen
 from lakesql.engine.sources.globs import list_files
 from lakesql.engine.sources.raw_columns import Reader, as_rows, raw_columns
-from lakesql.engine.sources.read_files import file_path, load_files, text_lines
+from lakesql.engine.sources.read_files import load_files, text_lines
 from lakesql.names import CORRUPT
 from lakesql.source.files import Files
-from lakesql.source.pattern import without_scheme
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import Position
 
@@ -103,37 +101,3 @@ def row_type(binding: StreamBinding) -> T.StructType:
     if binding.has_json:
         return read_type(contract_of(binding))
     return T.StructType([T.StructField(column.name, column.type) for column in contract_columns(binding.stream)])
-
-
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""What a folder's name has in place of NULL."""
-
-
-def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataFrame:
-    """The rows with those columns from the names of their folders (`day=3`) that the files do not have themselves.
-
-    Folders below the connection's own are looked at. A value is escaped there as in a URL, as Hive does it. One that
-    the column's type does not take fails the batch.
-    """
-    uri = F.col("_metadata.file_path")
-    fields = (field for field in kind.fields if field.name != CORRUPT and isinstance(field.dataType, T.AtomicType))
-    read = {field.name: F.col(identifier(field.name)) for field in fields}
-    return rows.withColumns(
-        {
-            name: F.when(column.isNull() & uri.contains("="), _folder_value(uri, kind[name], base)).otherwise(column)
-            for name, column in read.items()
-        }
-    )
-
-
-def _folder_value(uri: Column, field: T.StructField, base: str) -> Column:
-    """The value of a column in the names of a file's folders; NULL where none has it."""
-    above = len([*filter(None, without_scheme(base).split("/"))])
-    name = rf"\A(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?:/+[^/]+){{{above}}}/(?:.*/)?(?i:{re.escape(field.name)})="
-    path = file_path(uri)
-    written = F.regexp_extract(path, f"{name}([^/]*)/", 1)
-    text = F.coalesce(F.try_url_decode(F.replace(written, F.lit("+"), F.lit("%2B"))), written)
-    value = text.try_cast(field.dataType)
-    said = F.concat(path, F.lit(f": the folder's value of {field.name} is no {field.dataType.simpleString()}: "), text)
-    checked = F.when(value.isNull(), F.raise_error(said).cast(field.dataType)).otherwise(value)
-    return F.when(path.rlike(f"{name}[^/]*/") & (written != HIVE_NULL), checked)

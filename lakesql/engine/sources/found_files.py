@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.globs import find_files, find_hidden, find_unlisted, list_files
+from lakesql.engine.sources.globs import find_listed, find_unlisted, has_files, list_files
 from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.spark_source import SparkSource, check_origin
 from lakesql.engine.spark.failure import unlisted_name
@@ -59,17 +59,19 @@ def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
     """A stream of files: whether there are any, and which are passed over."""
     glob, name, kind = binding.glob, binding.stream.name, binding.source.kind
     assert glob is not None
+    local = local_folder(glob)
     try:
-        is_empty = next(find_files(session, glob), None) is None
+        if local is not None:  # whose permissions Hadoop asks a program for, file by file
+            is_there, hidden = has_files(session, glob), local_hidden(str(local))
+        else:
+            is_there, hidden = find_listed(session, glob)
     except IllegalArgumentException as error:
         unlisted = unlisted_name(error)
         if unlisted is None:
             raise
         what = f"Hadoop does not list {find_unlisted(glob, unlisted)}, as its name has a colon."
         raise RunError.of("file-name", what, why="Nothing of its folder can be read.") from error
-    nothing = explain_no_files(glob) if is_empty else ""
-    local = local_folder(glob)
-    hidden = local_hidden(str(local)) if local is not None else find_hidden(session, glob)
+    nothing = "" if is_there else explain_no_files(glob)
     return SourceState(name, kind, nothing=nothing, left_out=explain_hidden(hidden))
 
 

@@ -45,7 +45,13 @@ def uri_of(path: str) -> str:
 def scanned_files(rows: Any) -> Iterator[tuple[str, str]]:
     """The files that an RDD is read from, as `_metadata.file_path` has them, and as URIs."""
     for file in _partitioned_files(rows):
-        yield str(file.toPath().toString()), str(file.urlEncodedPath())
+        uri = str(file.urlEncodedPath())
+        yield _as_read(uri), uri
+
+
+def _as_read(uri: str) -> str:
+    """The URI of a file as `_metadata.file_path` has it where it is read."""
+    return uri.replace("file:///", "file:/", 1)
 
 
 def _partitioned_files(rows: Any) -> Iterator[Any]:
@@ -62,7 +68,7 @@ def scanned_times(rows: Any) -> Iterator[tuple[str, int]]:
     """The files that an RDD is read from, as `_metadata.file_path` has them, and when each was changed last, in
     milliseconds since the epoch."""
     for file in _partitioned_files(rows):
-        yield str(file.toPath().toString()), int(file.modificationTime())
+        yield _as_read(str(file.urlEncodedPath())), int(file.modificationTime())
 
 
 def united(rows: Any) -> list[Any]:
