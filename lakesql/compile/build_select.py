@@ -80,7 +80,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     writing = model.config.writing(replace(reads, is_traced=bool(names_of(checks, "dead_letter"))))
     select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
     if _wants_valid_text(select):
-        checks = (*checks, check_of_text(select.columns or (), model.place))
+        checks = (*checks, check_of_text(select.columns or (), select.text_of_bytes, model.place))
         writing = model.config.writing(replace(reads, is_traced=True))
         select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
     problems = [

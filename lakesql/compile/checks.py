@@ -20,6 +20,7 @@ from lakesql.model.expectations import (
 )
 from lakesql.model.properties import ModelProperties
 from lakesql.names import CHECKED_VIEW, FAILED, MADE_VIEW, POSITION
+from lakesql.select.text_of_bytes import REPLACED
 from lakesql.stream.types import NUMBER_TYPES, SparkType
 
 _CHECKED = """\
@@ -71,13 +72,21 @@ INVALID_TEXT = "text that is UTF-8"
 """The name of what a row fails in which there is other text, where a stream says `invalid_text: dead_letter`."""
 
 
-def check_of_text(columns: Sequence[str], place: Place) -> Check:
-    """That all text in these columns is UTF-8. Bytes that stay bytes, and what has them within, are not looked at."""
-    valid = (
-        f"(typeof({name}) LIKE '%binary%' OR coalesce(is_valid_utf8(CAST({name} AS string)), true))"
-        for name in map(identifier, columns)
-    )
-    return Check(INVALID_TEXT, " AND ".join(valid), "dead_letter", place)
+def check_of_text(columns: Sequence[str], made_of_bytes: Collection[str], place: Place) -> Check:
+    """That all text in these columns is UTF-8, and has no U+FFFD where functions have made it of bytes.
+
+    Bytes that stay bytes, and what has them within, are not looked at. `made_of_bytes` are in small letters.
+    """
+
+    def valid(column: str) -> str:
+        said = f"CAST({identifier(column)} AS string)"
+        is_valid = f"is_valid_utf8({said})"
+        if column.lower() in made_of_bytes:
+            is_valid += f" AND NOT contains({said}, {text(REPLACED)})"
+        return f"(typeof({identifier(column)}) LIKE '%binary%' OR coalesce({is_valid}, true))"
+
+    valid_texts = map(valid, columns)
+    return Check(INVALID_TEXT, " AND ".join(valid_texts), "dead_letter", place)
 
 
 def _condition(expectation: Expectation, column: str) -> str:

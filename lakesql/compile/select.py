@@ -15,9 +15,10 @@ from lakesql.errors import Place
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Writing
-from lakesql.names import CHANGE
+from lakesql.names import CHANGE, RECORD
 from lakesql.select.functions import is_unsteady
 from lakesql.select.query import Query, carry_position
+from lakesql.select.text_of_bytes import find_text_of_bytes
 from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream
 from lakesql.template.template import Rendered
 
@@ -217,6 +218,20 @@ class Select:
     def judges_text(self) -> bool:
         """Whether a row with text that is not UTF-8 makes a dead letter."""
         return any(check.name == INVALID_TEXT for check in self.checks)
+
+    @property
+    def text_of_bytes(self) -> frozenset[str]:
+        """The columns, in small letters, whose text functions may have made of bytes, with U+FFFD where these are no
+        UTF-8."""
+        uses_bytes = bool(self.query.record_fields & {"key", "headers"})
+        columns: dict[str, frozenset[str] | None] = {}
+        bytes_ = set()
+        for name, stream in self.streams.items():
+            relation = name.lower()
+            columns[relation] = frozenset({RECORD, CHANGE, *(column.name.lower() for column in stream.columns)})
+            bytes_ |= {(relation, column.name.lower()) for column in stream.columns if "binary" in column.type}
+            bytes_ |= {(relation, RECORD)} if uses_bytes else set()
+        return find_text_of_bytes(self.query.sql, columns, frozenset(bytes_))
 
     @property
     def has_unsteady_checks(self) -> bool:

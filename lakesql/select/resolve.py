@@ -13,6 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from lakesql.errors import did_you_mean
+from lakesql.names import RECORD
 from lakesql.select.columns import add_aliases, aliases_of, starred
 from lakesql.select.derive import WINDOW, derive_shape, field_of, lambdas_of, with_variables
 from lakesql.select.lookup import find_columns, find_unqualified, is_called
@@ -123,6 +124,8 @@ def _check(node: object, scope: Scope, walk: Walk) -> None:
     else:
         if isinstance(node, exp.Bracket):
             _check_item(node, scope, walk)
+        if isinstance(node, exp.Format) or (isinstance(node, exp.Anonymous) and node.name.lower() == "printf"):
+            _check_formatted(node, scope, walk)
         found = lambdas_of(node) if isinstance(node, exp.Func) else ()
         for inner in found:
             _check(inner.this, with_variables(inner, node, scope), walk)
@@ -137,6 +140,17 @@ def _check_field(node: exp.Dot, scope: Scope, walk: Walk) -> None:
     kind = derive_shape(node.this, scope)
     if kind is not None:
         _check_fields(_called(node.this), kind, path, walk)
+
+
+def _check_formatted(call: exp.Expr, scope: Scope, walk: Walk) -> None:
+    """Notes bytes that a format is to write: Java writes the name of the object, another one each time."""
+    for value in call.expressions:
+        is_key = isinstance(value, exp.Column) and [part.name.lower() for part in value.parts[-2:]] == [RECORD, "key"]
+        kind = derive_shape(value, scope)
+        if is_key or (kind is not None and kind.name == "binary"):
+            what = f"{value.sql('spark')} is bytes, of which a format writes the name of an object of Java's."
+            fix = f"Make text of it: CAST({value.sql('spark')} AS string)."
+            walk.findings.add("wrong-type", offset_of(value), what, fix=fix)
 
 
 def _called(value: exp.Expr) -> str:

@@ -634,3 +634,20 @@ def test_anything_but_one_scalar_expression_is_refused(text: str) -> None:
     problem = read_expression(text, ["status", "amount", "tags"])
     assert isinstance(problem, Problem)
     assert problem.condition == "bad-expression"
+
+
+@pytest.mark.parametrize("call", ["format_string('%s', {})", "printf('%s', {})"])
+def test_a_format_writes_no_bytes(call: str) -> None:
+    shapes = {"o": StreamShape(("id", "b"), None, ("bigint", "binary"))}
+
+    def read(value: str) -> Query:
+        sql = f"SELECT id, {call.format(value)} AS t FROM o"
+        return read_query(sql, shapes, lambda offset: Place("m.sql", 1, offset + 1))
+
+    for value in ("_record.key", "o._record.key", "b"):
+        with pytest.raises(ProjectError) as raised:
+            read(value)
+        (problem,) = raised.value.problems
+        assert problem.condition == "wrong-type"
+        assert f"CAST({value} AS string)" in problem.fix
+        read(f"string({value})")

@@ -18,6 +18,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.names import is_reserved
+from lakesql.select.text_of_bytes import REPLACED
 
 _MAKES_BYTES: dict[str, bool] = {}
 """Whether a SELECT has bytes anywhere, by its text: asking Spark takes milliseconds."""
@@ -36,7 +37,10 @@ def with_valid_text(
     if not texts:
         return rows
     keys = {name.lower() for name in (*select.writing.keys, *select.writing.sequence_by)}
-    invalid = {name: _is_invalid(F.col(identifier(name)), kind) for name, kind in texts.items()}
+    of_bytes = select.text_of_bytes
+    invalid = {
+        name: _is_invalid(F.col(identifier(name)), kind, name.lower() in of_bytes) for name, kind in texts.items()
+    }
     in_keys = [found for name, found in invalid.items() if name.lower() in keys]
     counted = counters.texts(rows, list(invalid.values()), in_keys)
     return counted.select(
@@ -106,22 +110,26 @@ def _has_text(kind: T.DataType) -> bool:
             return False
 
 
-def _is_invalid(value: Column, kind: T.DataType) -> Column:
-    """Whether there is text in the value that is not valid; false of a value without text."""
+def _is_invalid(value: Column, kind: T.DataType, is_of_bytes: bool = False) -> Column:
+    """Whether there is text in the value that is not valid; false of a value without text. `is_of_bytes`: text with
+    U+FFFD is not either."""
     match kind:
         case T.StringType():
-            return F.coalesce(~F.is_valid_utf8(value), F.lit(False))
+            is_invalid = ~F.is_valid_utf8(value)
+            if is_of_bytes:
+                is_invalid |= F.contains(value, F.lit(REPLACED))
+            return F.coalesce(is_invalid, F.lit(False))
         case T.StructType(fields=fields):
             found = F.lit(False)
             for field in fields:
                 if _has_text(field.dataType):
-                    found |= _is_invalid(value[field.name], field.dataType)
+                    found |= _is_invalid(value[field.name], field.dataType, is_of_bytes)
             return found
         case T.ArrayType(elementType=element) if _has_text(element):
-            return F.coalesce(F.exists(value, lambda item: _is_invalid(item, element)), F.lit(False))
+            return F.coalesce(F.exists(value, lambda item: _is_invalid(item, element, is_of_bytes)), F.lit(False))
         case T.MapType(keyType=key, valueType=element):
-            keys = _is_invalid(F.map_keys(value), T.ArrayType(key))
-            return keys | _is_invalid(F.map_values(value), T.ArrayType(element))
+            keys = _is_invalid(F.map_keys(value), T.ArrayType(key), is_of_bytes)
+            return keys | _is_invalid(F.map_values(value), T.ArrayType(element), is_of_bytes)
         case _:
             return F.lit(False)
 
