@@ -47,6 +47,9 @@ def timed_view(stream: str) -> str:
     return f"_lakesql_timed_{stream}"
 
 
+REPLACED = "\ufffd"
+"""What stands in a text for bytes that are no UTF-8."""
+
 SOURCE_TABLE = "_lakesql_source_table"
 """The table of the database whose change a record is, where all changes must be of one; NULL where it names none."""
 

@@ -19,8 +19,7 @@ from lakesql.model.expectations import (
     name_of,
 )
 from lakesql.model.properties import ModelProperties
-from lakesql.names import CHECKED_VIEW, FAILED, MADE_VIEW, POSITION
-from lakesql.select.text_of_bytes import REPLACED
+from lakesql.names import CHECKED_VIEW, FAILED, MADE_VIEW, POSITION, REPLACED
 from lakesql.stream.types import NUMBER_TYPES, SparkType
 
 _CHECKED = """\

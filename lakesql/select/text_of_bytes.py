@@ -14,9 +14,6 @@ from lakesql.select.lineage import read_lineage
 from lakesql.select.query import parse_query
 from lakesql.select.sqltext import findings_by_offset, read_text
 
-REPLACED = "\ufffd"
-"""What stands for bytes that are no UTF-8."""
-
 _KEEPS_BYTES = (
     *(exp.Cast, exp.TryCast, exp.Coalesce, exp.If, exp.Case, exp.Nullif, exp.Concat, exp.ConcatWs, exp.DPipe),
     *(exp.Array, exp.Struct, exp.Map, exp.VarMap, exp.Substring, exp.Trim, exp.Connector, exp.Predicate, exp.AggFunc),

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+from pyspark.sql.types import BinaryType
 
 from lakesql.compile.build_select import build_select
 from lakesql.compile.checks import check_of_text
@@ -62,14 +63,14 @@ IMPLICIT = (
     "nullif(string({}), 'x')",
     "if(id > 0, {}, 'x')",
     "CASE WHEN id > 0 THEN {} ELSE 'x' END",
-    "mask({})",
+    "mask(string({}))",
     "array(string({}), 'x')",
     "map('x', lower({}))",
     "named_struct('t', upper({}))",
     "to_json(named_struct('t', string({})))",
     "element_at(array(lower({})), 1)",
     "(SELECT max(lower(t.k)) FROM (SELECT {} AS k) AS t)",
-    "listagg(lower({})) OVER (PARTITION BY id)",
+    "any_value(lower({})) OVER (PARTITION BY id)",
 )
 """Ways to make text of bytes without a CAST, or beyond one."""
 
@@ -156,6 +157,8 @@ def test_text_that_functions_make_of_bytes_is_counted_or_a_dead_letter_as_that_o
             continue
         check = check_of_text(("name", "t"), select.text_of_bytes, Place(""))
         rows = session.sql(select.query.sql)
+        if rows.schema["t"].dataType == BinaryType():  # Spark makes no text of it
+            continue
         assert [row["id"] for row in rows.where(check.condition).select("id").collect()] == [2, 3], way
         usable.append(text)
     assert len(usable) > len(IMPLICIT) * 0.8

@@ -17,8 +17,7 @@ from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.names import is_reserved
-from lakesql.select.text_of_bytes import REPLACED
+from lakesql.names import REPLACED, is_reserved
 
 _MAKES_BYTES: dict[str, bool] = {}
 """Whether a SELECT has bytes anywhere, by its text: asking Spark takes milliseconds."""
