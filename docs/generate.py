@@ -43,10 +43,11 @@ from lakesql.project.duration import Duration
 from lakesql.project.iceberg_options import ICEBERG, ICEBERG_OPTIONS
 from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.profiles import Catalog, Retries, Spark, Target
-from lakesql.project.settings import Paths, Settings
+from lakesql.project.settings import Paths, SeedSettings, Settings
 from lakesql.project.size import Size
 from lakesql.records.formats.csv import Csv
 from lakesql.review.verdicts import CAUSES, MEANINGS, VERDICTS
+from lakesql.seed.seed_contract import SeedColumnOptions, SeedOptions
 from lakesql.source.kinds import CONNECTIONS
 from lakesql.stream.stream import RECORD_FIELDS, Column, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
@@ -474,6 +475,9 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "partitioned-upsert-properties": lambda: setting_table(PARTITIONED_MERGE_PROPERTIES),
     "settings": lambda: option_table(fields_of(Settings)),
     "paths": lambda: option_table(fields_of(Paths)),
+    "seed": lambda: option_table(fields_of(SeedOptions)),
+    "seed-column": lambda: option_table(fields_of(SeedColumnOptions)),
+    "seed-settings": lambda: option_table(fields_of(SeedSettings)),
     "stream": lambda: option_table(fields_of(_StreamOptions)),
     "column": lambda: option_table(fields_of(_ColumnOptions)),
     "watermark": lambda: option_table(fields_of(Watermark)),

@@ -273,7 +273,7 @@ CONDITIONS: dict[str, Condition] = {
         "Rename one of the two.",
     ),
     "duplicate-name": Condition(
-        "Two streams, two models or two descriptions have one name.",
+        "Two streams, two models, two seeds, a model and a seed, or two descriptions have one name.",
         "Rename one of them.",
     ),
     "duplicate-procedure": Condition(
@@ -333,7 +333,8 @@ CONDITIONS: dict[str, Condition] = {
         "Rename it, or move it out of the folder, and run again. Nothing of the batch was written.",
     ),
     "file-too-large": Condition(
-        "A file of the project is larger than any model, macro or properties file could sensibly be.",
+        "A file of the project is larger than any model, macro or properties file could sensibly be, or that of a seed "
+        "larger than `max_size` in [tool.lakesql.seeds].",
         "Write less into it, or move it out of the project's folders; large data belongs in a table.",
     ),
     "file-unreadable": Condition(
@@ -748,6 +749,24 @@ CONDITIONS: dict[str, Condition] = {
         "A secret stands in an option of Java's, which everybody on the machine can read in the list of processes.",
         "Put it into a file that the option names, or into a setting of `spark.conf` that is no Java option.",
     ),
+    "seed-columns": Condition(
+        "The header of a seed's file and its contract do not name the same columns.",
+        "Correct the header or the contract: each column of one stands in the other, in any order.",
+    ),
+    "seed-not-filled": Condition(
+        "The table of a seed cannot be written: the catalog or the storage refuses it, or others have altered it.",
+        "Do what the message says, and fill it again: `lakesql seed`. The table is as it was.",
+    ),
+    "seed-syntax": Condition(
+        "The file of a seed is no table in CSV: a record has more or fewer values than the header, a quote is never "
+        "closed, or there is no header.",
+        "Correct the record where the message points. A value with the delimiter, a quote or a line break in it stands "
+        "in double quotes, and a quote within is doubled.",
+    ),
+    "seed-value": Condition(
+        "A value in the file of a seed is none of its column's type, or an empty field is one of a required column.",
+        "Correct the value where the message points, or the type in the contract.",
+    ),
     "selector-cycle": Condition(
         "A selector of selectors.yml names itself, directly or through others.",
         "Let one of them say what it selects without naming the other.",
@@ -833,6 +852,10 @@ CONDITIONS: dict[str, Condition] = {
         "With `--fail-if-empty`: a model has read nothing, as no file or topic matches, or no record is there.",
         "Correct the stream's `path`, `topic` or connection, or see why nothing arrives.",
     ),
+    "stream-of-seed": Condition(
+        "`stream('…')` names a seed, whose rows are replaced and never arrive.",
+        "Join its table with `ref('…')`.",
+    ),
     "stream-origin": Condition(
         "A stream says where it comes from in a way that does not fit: twice, or not as its connection needs it.",
         "Keep one of `topic`, `topics`, `pattern`, `path`: topics for `kafka` and `recorded`, a path for `files`.",
@@ -857,12 +880,16 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "table-missing": Condition(
         "A table that a command wants to read is not in the catalog.",
-        "Run the model that writes it, or correct the name.",
+        "Run the model that writes it, or correct the name. That of a seed is filled by `lakesql seed`.",
     ),
     "table-recreated": Condition(
         "The table is another one than the checkpoint has filled: it was dropped, and perhaps created again.",
         "`lakesql rewind MODEL --to start` fills it again; without `keys`, drop it first, if it holds rows. "
         "`--to checkpoint` continues with what has not been read yet.",
+    ),
+    "table-not-of-seed": Condition(
+        "In the catalog is a table with the name of a seed, which this seed of this project has not made.",
+        "Give the seed another name, or the target another `namespace`; or move or drop the table.",
     ),
     "table-of-another": Condition(
         "A model in mode `append` is to begin with a table whose rows another model has written: it was renamed and "
@@ -1024,6 +1051,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-ref": Condition(
         "`ref('…')` names no model.",
         "Correct the name.",
+    ),
+    "unknown-seed": Condition(
+        "A properties file declares a seed, or a command names one, that has no file.",
+        "Correct the name, or put the rows into a .csv file of that name in seeds/.",
     ),
     "unknown-selector": Condition(
         "There is no selector of this name in selectors.yml.",

@@ -21,7 +21,7 @@ Word = Literal["well", "watch", "ill"]
 class RunStarted:
     """A run begins: these models, in this order, on this target.
 
-    In a continuous run, those that are `ending` take what is there, and are not kept fresh.
+    In a continuous run, those that are `ending` take what is there, and are not kept fresh. `seeds` are filled first.
     """
 
     target: str
@@ -29,6 +29,7 @@ class RunStarted:
     continuous: bool
     at_ms: int
     ending: tuple[str, ...] = ()
+    seeds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +386,35 @@ class ModelFinished:
     replaced_keys: int = 0
 
 
+SeedDone = Literal["filled", "unchanged"]
+"""What was done for a seed: its rows were exchanged, or its table has them already."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedFinished:
+    """A seed is done: its table has been `filled` with its rows in one commit, or was `unchanged`; or with `error`, of
+    which its problems say why.
+
+    `because` is why it was filled, or when that was, and `written` are the rows of the commit. Its table has `rows`
+    now; None where that is not known.
+    """
+
+    seed: str
+    status: Literal["success", "error"]
+    done: SeedDone | None
+    table: str
+    rows: int | None
+    because: str
+    duration_ms: int
+    at_ms: int
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def written(self) -> int:
+        """How many rows the commit has; none without one."""
+        return (self.rows or 0) if self.done == "filled" else 0
+
+
 @dataclass(frozen=True, slots=True)
 class RunFinished:
     """The run is over. `interrupted` where somebody ended it."""
@@ -416,6 +446,7 @@ Event = (
     | TableMaintained
     | MaintenanceFailed
     | ModelFinished
+    | SeedFinished
     | RunFinished
 )
 

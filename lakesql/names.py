@@ -310,6 +310,12 @@ MAINTAINED_PROPERTY = "lakesql.maintenance.enabled"
 FORMER_PROPERTY = "lakesql.former-models"
 """The property of a table whose model was renamed: the names that it had before, with commas between them."""
 
+SEED_PROPERTY = "lakesql.seed"
+"""The property of the table of a seed that says whose it is: the project's name, a dot, and the seed's."""
+
+SEED_VERSION = "lakesql.seed-version"
+"""In the summary of the snapshot that has filled it: what tells its file, contract and time zone from any others."""
+
 TAG_PREFIX = "lakesql_ledger_"
 """The tag of a model's newest ledger entry is this and the model's name: no expiry removes the snapshot."""
 

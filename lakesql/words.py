@@ -21,6 +21,7 @@ Kind = Literal[
     "model",
     "column",
     "stream",
+    "seed",
     "target",
     "settings",
     "type",
@@ -58,9 +59,8 @@ _SPARK = "`spark: {master: …, conf: {…}}` of the target in profiles.yml says
 _DESCRIBED = "Descriptions stand in a properties file beside the models: `models: [{name: …, description: …}]`."
 _META = "meta={…} of config(…) holds anything for other tools."
 _TOPIC = "`topic` names Kafka's topic, `path` plain files."
-_PATHS = "Folders stand in [tool.lakesql.paths]: models, streams, macros, tests."
+_PATHS = "Folders stand in [tool.lakesql.paths]: models, streams, macros, tests, seeds."
 _STREAMS = "`streams:` declares what is read, with its columns; a model reads it by stream('…')."
-_SMALL_TABLE = "A small table comes of a file in a folder, which a stream reads by `path` and a model writes."
 
 WORDS: Mapping[Kind, Mapping[str, str]] = {
     "command": {
@@ -75,7 +75,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("deps", "install"), _NO_PACKAGES),
         **dict.fromkeys(("compact", "optimize", "vacuum", "expire", "janitor"), _NO_MAINTENANCE),
         "diff": "`lakesql plan` says what a change does to tables and streams.",
-        "seed": _SMALL_TABLE,
         "docs": "`lakesql parse` writes target/manifest.json: models, columns, their docs, and who reads whom.",
         "source": "`lakesql debug` asks each connection for what is read; `lakesql freshness` checks tables.",
         **dict.fromkeys(("list", "dag", "models"), "`lakesql ls` lists models and streams."),
@@ -220,7 +219,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "version": "There is no version: leave the line out.",
         "sources": _STREAMS,
         "tables": _STREAMS,
-        "seeds": _SMALL_TABLE,
         "snapshots": _HISTORY,
         **dict.fromkeys(("tests", "data_tests"), _TESTS),
         **dict.fromkeys(("macros", "analyses"), "Macros are described by comments in their files."),
@@ -255,6 +253,19 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("tests", "data_tests"), _TESTS),
         **dict.fromkeys(("database", "loader"), "`connection` names an entry of the target's `connections`."),
         "registry": "`schema` names an .avsc file in the project.",
+    },
+    "seed": {
+        "config": "Its keys stand beside `name`: `delimiter`, `tags`, and `columns` with their types.",
+        **dict.fromkeys(("column_types", "types"), "`columns: {code: string, area: bigint}` says the types."),
+        **dict.fromkeys(("quote_columns", "quote"), "Columns keep the names of the header; SQL quotes them by `…`."),
+        **dict.fromkeys(
+            ("header", "null_value", "encoding", "format"), "A seed is UTF-8, with a header; empty is NULL."
+        ),
+        **dict.fromkeys(
+            ("schema", "dataset", "namespace", "database", "alias"),
+            "The table of a seed is in the target's namespace, by the seed's name.",
+        ),
+        **dict.fromkeys(("meta", "docs", "access", "group"), _META),
     },
     "target": {
         **dict.fromkeys(("schema", "dataset"), f"{_NAMESPACE} It is a key of the target."),
@@ -292,8 +303,8 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "log_path": "`--log-path`, or LAKESQL_LOG_PATH, names the folder.",
         **dict.fromkeys(("on_run_start", "on_run_end"), _NO_HOOKS),
         **dict.fromkeys(
-            ("seeds", "snapshots", "tests", "sources", "clean_targets", "dispatch", "quoting", "flags"),
-            "[tool.lakesql] has name, profile, paths, vars and models.",
+            ("snapshots", "tests", "sources", "clean_targets", "dispatch", "quoting", "flags"),
+            "[tool.lakesql] has name, profile, paths, vars, models and seeds.",
         ),
     },
     "type": {

@@ -39,7 +39,7 @@ LAYERS = (
     ("table",),
     ("ledger",),
     ("graph",),
-    ("modes",),
+    ("modes", "seed"),
     ("model",),
     ("template", "select", "stream"),
     ("project",),

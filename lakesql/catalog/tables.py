@@ -114,13 +114,13 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
         return columns, _first_rows(table, limit)
 
 
-def missing_table(opened: OpenCatalog, name: TableName) -> RunError:
-    """The error of a table that is not there."""
+def missing_table(opened: OpenCatalog, name: TableName, fix: str = "") -> RunError:
+    """The error of a table that is not there, with what makes it: without `fix` a run of the model of its name."""
     return RunError.of(
         "table-missing",
         f"There is no table {name}.",
         why=did_you_mean(name.name, [found.name for found in list_tables(opened, name.namespace)]),
-        fix=f"Run the model that writes it: lakesql run --select {name.name}",
+        fix=fix or f"Run the model that writes it: lakesql run --select {name.name}",
     )
 
 

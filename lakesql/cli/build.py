@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakesql.cli.options import Options
+    from lakesql.cli.selection import Work
     from lakesql.graph.manifest import Manifest
     from lakesql.model.unit_tests import UnitTest
+    from lakesql.run.build import Build
     from lakesql.run.rebuild import RebuildFrom
     from lakesql.run.test import Engine
     from lakesql.unit.outcomes import Result
@@ -35,6 +37,8 @@ def command(
 ) -> int:
     """Run models and their tests: unit tests before a model, data tests of its table after it.
 
+    Before them, seeds are filled whose files or contracts have changed, and tested.
+
     Unit tests that DuckDB does not answer run on Spark. Each model takes what is there and ends, as in
     `lakesql run --once`. One whose tests fail has failed: the models that read it are skipped. Warnings stop nothing.
     Exit code 1: a model, or a test, fails.
@@ -47,13 +51,21 @@ def command(
     from lakesql.run.job import RunOptions
 
     rebuild_from: RebuildFrom | None = "start" if full_refresh else None
-    work = selection.load_work(given.options, select, exclude, with_tests=True, with_tasks=not full_refresh)
+    work = selection.load_work(
+        given.options, select, exclude, with_tests=True, with_tasks=not full_refresh, with_seeds=True
+    )
     manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))
+    if work.seeds:
+        from lakesql.run.check_seeds import check_seeds
+
+        check_seeds(manifest, work.seeds)
     units = [test for test in manifest.unit_tests if test.model in names]
     answers = _answer_units(manifest, names, units, engine, given.options)
-    build = plan_build(manifest, names, work.tests, answers, engine)
+    build = plan_build(manifest, names, work.tests, answers, engine, work.seeds, full_refresh)
     how = RunOptions(fail_fast=fail_fast)
+    if work.seeds and not (names or work.tasks):
+        return _build_seeds(given.options, work, build, engine, is_forced=full_refresh)
     code = run_selected(given.options, work, how, rebuild_from=rebuild_from, build=build)
     results = build.all_results()
     if build.loose and not code:
@@ -61,6 +73,27 @@ def command(
     found = [result for name in names for result in build.unit_results.get(name, ())]
     report_tests(manifest, found, results, given.options)
     return code or exit_code(found, results, None)
+
+
+def _build_seeds(options: Options, work: Work, build: Build, engine: Engine, *, is_forced: bool) -> int:
+    """Fill and test seeds where no model is selected, which needs no Java. The exit code."""
+    import shlex
+    import sys
+
+    from lakesql.cli.render import open_emitter
+    from lakesql.cli.test import exit_code, report_tests, run_tests_of_data
+    from lakesql.run.seed import run_seeds
+
+    manifest = work.manifest
+    with open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
+        succeeded = run_seeds(manifest, work.seeds, emit, is_forced=is_forced)
+    if not succeeded:
+        report_tests(manifest, [], build.all_results(), options)
+        return 1
+    tests = [*build.seeds.tests, *build.loose]
+    results = run_tests_of_data(manifest, tests, engine, False, options, shows=False) if tests else []
+    report_tests(manifest, [], results, options)
+    return exit_code([], results, None)
 
 
 def _answer_units(

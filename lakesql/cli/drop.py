@@ -1,10 +1,16 @@
-"""`lakesql drop`: remove a model's table, and everything that was kept for it."""
+"""`lakesql drop`: remove a model's table, and everything that was kept for it; or the table of a seed."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from lakesql.cli.options import Command, Given, complete_models
+
+if TYPE_CHECKING:
+    from lakesql.graph.manifest import Manifest
+    from lakesql.model.table_name import TableName
 
 
 @click.command("drop", cls=Command)
@@ -17,7 +23,7 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
 
     The model's file stays, if there is one: the next run fills a new table from the start of its streams. A model whose
     file is gone can be dropped by its name; `lakesql ls --orphans` lists such models. Java is needed, for --dry-run
-    too.
+    too. Of a seed its table is removed, without Java.
     """
     import sys
 
@@ -32,6 +38,8 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
         raise UsageError.of(
             "usage", "`lakesql drop` asks before it removes anything, and this is no terminal.", fix="Add --yes."
         )
+    if (table := _find_seed(manifest, name)) is not None:
+        return _drop_seed(manifest, name, table, is_sure=yes, is_dry=dry_run)
     with open_dropper(manifest, lambda text: say(text, given.options)) as dropper:
         found = dropper.find()
         if name not in found and name not in manifest.models:
@@ -59,4 +67,41 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
     click.echo(
         f"Removed. {f'To fill it again: lakesql run --select {name}' if name in manifest.models else ''}".rstrip()
     )
+    return 0
+
+
+def _find_seed(manifest: Manifest, name: str) -> TableName | None:
+    """The table of a seed of this name, of one too whose file is gone; None where it is no seed's.
+
+    Raises `RunError` (`table-missing`) where a seed has no table, and `table-not-of-seed` where it is another's.
+    """
+    from lakesql.errors import RunError
+    from lakesql.run.seed import find_dropped, open_if_there
+
+    if name in manifest.models:
+        return None
+    opened = open_if_there(manifest)
+    table = find_dropped(manifest, opened, name) if opened is not None else None
+    if table is None and name in manifest.seeds:
+        what = f"There is nothing of seed '{name}' to remove: there is no table {manifest.seeds[name].table}."
+        raise RunError.of("table-missing", what, fix=f"Fill it: lakesql seed --select {name}")
+    return table
+
+
+def _drop_seed(manifest: Manifest, name: str, table: TableName, *, is_sure: bool, is_dry: bool) -> int:
+    """Say what goes, ask, and remove it; the exit code."""
+    from lakesql.catalog.connect import open_catalog
+    from lakesql.catalog.seed_table import drop_seed_table
+    from lakesql.graph.graph import node_id
+
+    click.echo(f"{'This would be removed' if is_dry else 'To be removed'}, of seed '{name}':\n  table {table}")
+    for reader in manifest.graph.readers.get(node_id("seed", name), ()):
+        click.echo(f"{reader.replace('.', ' ', 1).capitalize()} reads its table.")
+    if is_dry:
+        return 0
+    if not is_sure and not click.confirm("All of it, with its history?"):
+        return 1
+    drop_seed_table(open_catalog(manifest.target.catalog), table)
+    again = f" To fill it again: lakesql seed --select {name}" if name in manifest.seeds else ""
+    click.echo(f"Removed.{again}")
     return 0

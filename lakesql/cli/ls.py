@@ -1,4 +1,4 @@
-"""`lakesql ls`: the models and streams of a project."""
+"""`lakesql ls`: the models, streams and seeds of a project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @click.command("ls", cls=Command)
 @select_options
-@click.option("--resource-type", type=click.Choice(["model", "stream", "test", "maintenance"]), help="List these only.")
+@click.option(
+    "--resource-type", type=click.Choice(["model", "stream", "seed", "test", "maintenance"]), help="List these only."
+)
 @click.option(
     "--output",
     "-o",
@@ -38,7 +40,7 @@ def command(
     output: str,
     orphans: bool,
 ) -> None:
-    """List models and streams, each after those it reads.
+    """List models, streams and seeds, each after those it reads.
 
     Data tests, and the tasks that maintain the models' tables, are listed where --select or --resource-type means them,
     tasks that are written by hand always. The tasks of a model that is listed itself are only counted, on stderr,
@@ -61,7 +63,9 @@ def command(
         with_tests=with_tests,
         with_tasks=resource_type == "maintenance",
     )
-    wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance", "test"] if asked else [])}
+    wanted = (
+        {resource_type} if resource_type else {"model", "stream", "seed", *(["maintenance", "test"] if asked else [])}
+    )
     listed = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
     folded = [] if resource_type else _tasks_beside_models(listed)
     if not listed:
@@ -84,13 +88,18 @@ def _list_orphans(manifest: Manifest, options: Options) -> None:
     """A line for each table and folder of a model that the project does not have: the model, what it is, and which."""
     from lakesql.cli.report import say
     from lakesql.run.drop import open_dropper
+    from lakesql.run.seed import find_seed_tables
 
     with open_dropper(manifest, lambda text: say(text, options)) as dropper:
         found = dropper.find_orphans()
+        seeds = find_seed_tables(manifest, dropper.catalog)
+    gone = {name: table for name, table in seeds.items() if name not in manifest.seeds}
+    for name, table in gone.items():
+        click.echo(f"{name} table {table}")
     for model, remains in found.items():
         for text in (*(f"table {table}" for table in remains.tables), *(f"folder {path}" for path in remains.folders)):
             click.echo(f"{model} {text}")
-    if not found:
+    if not found and not gone:
         say("Every table and checkpoint has its model.", options)
 
 
@@ -113,6 +122,8 @@ def _fields(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
     match node.resource_type:
         case "model":
             table = manifest.models[node.name].table
+        case "seed":
+            table = manifest.seeds[node.name].table
         case "maintenance":
             table = find_task(manifest, node).table
         case "stream" | "test":

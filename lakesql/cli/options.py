@@ -263,14 +263,15 @@ def read_interval(_context: click.Context, _parameter: click.Parameter, text: st
 
 
 def complete_models(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of models that begin with `incomplete`, by the names of files: nothing is parsed."""
-    from lakesql.project.files import find_files, read_text
+    """The names of models and seeds that begin with `incomplete`, by the names of files: nothing is parsed."""
+    from lakesql.project.files import SEED_SUFFIX, find_files, read_text
     from lakesql.project.settings import SETTINGS_FILE, parse_settings
 
     directory = find_directory(context.ensure_object(Given).options)
     try:
-        folder = parse_settings(SETTINGS_FILE, read_text(directory / SETTINGS_FILE, SETTINGS_FILE)).paths.models
-        names = sorted({path.stem for path in find_files(directory, folder, (".sql",))})
+        paths = parse_settings(SETTINGS_FILE, read_text(directory / SETTINGS_FILE, SETTINGS_FILE)).paths
+        files = (*find_files(directory, paths.models, (".sql",)), *find_files(directory, paths.seeds, (SEED_SUFFIX,)))
+        names = sorted({path.stem for path in files})
     except (OSError, LakesqlError):  # completes nothing; a command will say why
         return []
     operators = incomplete[: len(incomplete) - len(incomplete.lstrip("+@"))]

@@ -31,11 +31,13 @@ def command(given: Given) -> None:
     from lakesql.compile.compiled import compiled_files
     from lakesql.counts import count
     from lakesql.project.files import shorten
+    from lakesql.run.check_seeds import check_seeds
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
     compiled = compiled_files(manifest)
     project.check_tests(manifest, compiled)
+    check_seeds(manifest, manifest.seeds)
     notes = _notes(manifest, compiled)
     shown = [*islice(notes, MOST_NOTES)]
     if more := sum(1 for _ in notes):
@@ -44,6 +46,9 @@ def command(given: Given) -> None:
         click.echo("\n".join(shown))
     path = project.write_manifest(manifest, compiled)
     checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"
+    if manifest.seeds:
+        checked = f"{count(len(manifest.models), 'model')}, {count(len(manifest.streams), 'stream')} and "
+        checked += count(len(manifest.seeds), "seed")
     click.echo(f"{checked}, no errors: {shorten(path, manifest.directory)}")
 
 

@@ -199,6 +199,7 @@ def run_selected(
                 first=partial(review.say, emit=emit) if review is not None else None,
                 order=build.order if build is not None else None,
                 ahead=ahead,
+                seeds=build.seeds if build is not None else None,
             )
             return 0 if succeeded else 1
 

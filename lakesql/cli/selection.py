@@ -6,14 +6,13 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project, said_words, show_warnings
 from lakesql.cli.report import say
 from lakesql.errors import UsageError
-from lakesql.graph.find_tests import add_tests
-from lakesql.graph.graph import Graph, GraphNode, node_id, with_results, with_states
+from lakesql.graph.find_tests import add_tests, tested_ids
+from lakesql.graph.graph import Graph, GraphNode, with_results, with_states
 from lakesql.graph.manifest import Manifest, graph_with_tasks
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
 from lakesql.model.data_tests import DataTest
@@ -24,19 +23,27 @@ class Work:
     """A project, and what a command runs of it.
 
     `names` are models, each after those it reads; `tasks` are tasks of maintenance of other models, by these; `tests`
-    are data tests.
+    are data tests; `seeds` are the selected seeds, which not every command takes.
     """
 
     manifest: Manifest
     names: tuple[str, ...]
     tasks: Mapping[str, frozenset[str]]
     tests: tuple[DataTest, ...] = ()
+    seeds: tuple[str, ...] = ()
 
 
 def load_work(
-    options: Options, words: Sequence[str], exclude: Sequence[str], *, with_tests: bool = False, with_tasks: bool = True
+    options: Options,
+    words: Sequence[str],
+    exclude: Sequence[str],
+    *,
+    with_tests: bool = False,
+    with_tasks: bool = True,
+    with_seeds: bool = False,
 ) -> Work:
-    """The project, and what is selected of it: models, tasks of maintenance, and with `with_tests` data tests.
+    """The project, and what is selected of it: models, tasks of maintenance, and with `with_tests` data tests, with
+    `with_seeds` seeds.
 
     Everything, where nothing is said, is all models: each maintains its own tables. An empty selection is told on
     stderr, and so are the project's warnings. Raises what `load_project` and `select` raise.
@@ -53,9 +60,12 @@ def load_work(
             if of not in names:
                 tasks[of] = tasks.get(of, frozenset()) | {node.name}
     tests = _tests_of(manifest, nodes, exclude, options) if with_tests else ()
-    if not names and not tasks and not tests:
-        say("No model is selected: nothing to do.", options)
-    return Work(manifest, names, tasks, tests)
+    seeds = tuple(node.name for node in nodes if with_seeds and node.resource_type == "seed")
+    if not names and not tasks and not tests and not seeds:
+        only_seeds = any(node.resource_type == "seed" for node in nodes)
+        hint = " Seeds are filled by `lakesql seed` and `lakesql build`." if only_seeds else ""
+        say(f"No model is selected: nothing to do.{hint}", options)
+    return Work(manifest, names, tasks, tests, seeds)
 
 
 def select(
@@ -86,7 +96,9 @@ def select(
     excluded = select_nodes(Selection(selection.exclude, ()), graph).ids if selection.exclude else frozenset()
     nodes = (graph.nodes[id_] for id_ in graph.order(selected.ids))
     return tuple(
-        node for node in nodes if node.resource_type in ("model", "stream") or excluded.isdisjoint(node.depends_on)
+        node
+        for node in nodes
+        if node.resource_type in ("model", "stream", "seed") or excluded.isdisjoint(node.depends_on)
     )
 
 
@@ -114,6 +126,28 @@ def select_models(
     return names
 
 
+def select_tables(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the selected models, each after those it reads, and of the selected seeds. An empty selection is
+    told on stderr."""
+    nodes = select(manifest, words, exclude, options)
+    models = tuple(node.name for node in nodes if node.resource_type == "model")
+    seeds = tuple(node.name for node in nodes if node.resource_type == "seed")
+    if not models and not seeds:
+        say("Neither a model nor a seed is selected: nothing to do.", options)
+    return models, seeds
+
+
+def select_seeds(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[str, ...]:
+    """The names of the selected seeds. An empty selection is told on stderr."""
+    nodes = select(manifest, words, exclude, options)
+    names = tuple(node.name for node in nodes if node.resource_type == "seed")
+    if not names:
+        say("No seed is selected: nothing to do.", options)
+    return names
+
+
 def select_tests(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[tuple[str, ...], tuple[DataTest, ...]]:
@@ -133,8 +167,7 @@ def _tests_of(
     return tuple(
         test
         for test in manifest.data_tests
-        if (test.id in selected or not {*map(partial(node_id, "model"), test.depends_on)}.isdisjoint(selected))
-        and excluded.isdisjoint({test.id, *map(partial(node_id, "model"), test.depends_on)})
+        if not selected.isdisjoint({test.id, *tested_ids(test)}) and excluded.isdisjoint({test.id, *tested_ids(test)})
     )
 
 
@@ -161,12 +194,14 @@ _MEANS_TASKS = re.compile(r"[+@.]|maintenance|selector:")
 
 
 def _nearest(word: str, manifest: Manifest) -> str:
-    """A suggestion for a plain name, with the operators that it has: the nearest model, or the stream of this name."""
+    """A suggestion for a plain name, with the operators that it has: the nearest model or seed, or the stream of this
+    name."""
     found = _PLAIN.fullmatch(word)
     if found is None:
         return ""
     before, name, after = found.groups()
     near = {model.lower(): model for model in manifest.models}
+    near |= {seed.lower(): seed for seed in manifest.seeds}
     near |= {stream.lower(): f"stream:{stream}" for stream in manifest.streams if stream.lower() not in near}
     close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.6)
     return f"Did you mean '{before}{near[close[0]]}{after}'?" if close else ""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
     """Show rows of a model's table, in no order. Without --preview, no Java is needed.
 
+    MODEL may be a seed too.
+
     A table that is wider than the terminal is shown with a line for each column of a row.
     """
     from lakesql.cli import project
@@ -39,7 +41,10 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
     if dead_letters and preview:
         raise UsageError.of("usage", "--preview writes nothing, so it has no --dead-letters.", fix="Leave one out.")
     manifest = project.load_project(given.options)
-    project.check_model(manifest, name)
+    if name not in manifest.seeds:
+        project.check_model(manifest, name)
+    elif preview or dead_letters:
+        raise UsageError.of("usage", f"'{name}' is a seed: it has neither a SELECT nor dead letters.")
     if preview:
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:
@@ -53,10 +58,13 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
 
 def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool) -> Shown:
     from lakesql.catalog.connect import open_catalog
-    from lakesql.catalog.tables import load_table_state, read_rows
+    from lakesql.catalog.tables import load_table_state, missing_table, read_rows
+    from lakesql.graph.manifest import own_table
 
-    table = manifest.models[name].table
+    table = own_table(manifest, name)
     catalog = open_catalog(manifest.target.catalog)
+    if name in manifest.seeds and load_table_state(catalog, table) is None:
+        raise missing_table(catalog, table, f"Fill it: lakesql seed --select {name}")
     if dead_letters:
         table = table.dead_letter
         if load_table_state(catalog, table) is None:  # it is created with the first dead letter

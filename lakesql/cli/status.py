@@ -1,4 +1,4 @@
-"""`lakesql status`: how the tables of models are."""
+"""`lakesql status`: how the tables of models and seeds are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakesql.plan.table_status import TableStatus
+    from lakesql.seed.seed_state import SeedStatus
 
 
 @click.command("status", cls=Command)
@@ -31,37 +32,50 @@ if TYPE_CHECKING:
 def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tuple[str, ...], output: str) -> int:
     """Show how the tables of models are: freshness, files, deletes, what is not compacted. No Java is needed.
 
+    Of seeds it shows whether their tables have the rows of their files, and since when; prometheus leaves them out.
     With MODEL: the last day of its table. The exit code is 1 if a table, or the catalog, cannot be read.
     """
     from lakesql.cli import project, selection
     from lakesql.clock import now_ms
     from lakesql.errors import UsageError
+    from lakesql.observe.seed_status import draw_seeds, render_seed_lines
+    from lakesql.run.seed_statuses import read_seed_statuses
     from lakesql.run.status import read_statuses
 
     if name is not None and (select or exclude):
         fix = f"Leave out one of them: `lakesql status {name}` draws the last day of its table."
         raise UsageError.of("usage", "MODEL and --select both say which tables are shown.", fix=fix)
     manifest = project.load_project(given.options)
-    if name is not None:
+    if name is not None and name not in manifest.seeds:
         project.check_model(manifest, name)
-    names = (name,) if name is not None else selection.select_models(manifest, select, exclude, given.options)
+    if name is None:
+        names, seed_names = selection.select_tables(manifest, select, exclude, given.options)
+    else:
+        names = tuple({name} & manifest.models.keys())
+        seed_names = tuple({name} & manifest.seeds.keys())
     at_ms = now_ms()
-    statuses = read_statuses(manifest, names, at_ms)
+    statuses = read_statuses(manifest, names, at_ms) if names else ()
+    seeds = () if output == "prometheus" else read_seed_statuses(manifest, seed_names)
     match output:
         case "json":
             from lakesql.observe.status_json import render_status_lines
 
-            click.echo(render_status_lines(statuses), nl=False)
+            click.echo(render_status_lines(statuses) + render_seed_lines(seeds), nl=False)
         case "prometheus":
             from lakesql.observe.metrics import render_table_metrics
 
             click.echo(render_table_metrics(statuses, at_ms), nl=False)
-        case _ if statuses:
-            _draw(statuses, at_ms, is_one=name is not None)
-    return report_unknown(statuses, given.options)
+        case _:
+            if statuses:
+                _draw(statuses, at_ms, is_one=name is not None)
+            if statuses and seeds:
+                click.echo()
+            if seeds:
+                draw_seeds(sys.stdout, seeds, at_ms, os.environ)
+    return report_unknown((*statuses, *seeds), given.options)
 
 
-def report_unknown(statuses: Sequence[TableStatus], options: Options) -> int:
+def report_unknown(statuses: Sequence[TableStatus | SeedStatus], options: Options) -> int:
     """Tell on stderr why tables cannot be read, each reason once. The exit code: 1 if there are any."""
     from lakesql.cli.report import report_problem
 

@@ -42,7 +42,7 @@ from lakesql.select.query import Query, read_expression, read_query
 from lakesql.select.relation import QueryColumn, StreamShape
 from lakesql.select.watermarks import event_type, find_unfit
 from lakesql.stream.stream import Stream, model_stream
-from lakesql.stream.types import parse_type, type_at
+from lakesql.stream.types import parse_type, stored_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Template, parse_template, render_template
 
@@ -135,11 +135,16 @@ def _shape_of(stream: Stream) -> StreamShape:
 def _tables_of(
     manifest: Manifest, model: Model, built: dict[str, Select]
 ) -> dict[tuple[str, ...], tuple[QueryColumn, ...]]:
-    """The columns of the tables of the models that a model joins, as far as their SELECTs tell."""
+    """The columns of the tables that a model joins: of models as far as their SELECTs tell, of seeds."""
     tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
     for name in {found.name: None for found in model.facts.refs}:
         if name in manifest.deferred:
             continue  # it may have been written by another version of that model
+        if name in manifest.seeds:
+            seed = manifest.seeds[name]
+            path = seed.table.catalog.lower(), seed.table.namespace.lower(), seed.table.name.lower()
+            tables[path] = tuple(QueryColumn(it.name, 0, type=parse_type(stored_type(it.type))) for it in seed.columns)
+            continue
         try:
             read = build_select(manifest, name, built)
         except ProjectError:

@@ -180,7 +180,10 @@ class CompiledFiles:
     def _joined(self, name: str) -> str:
         """What a model depends on that joins the table of another one."""
         table = self._manifest.deferred.get(name)
-        return self.key(name) if table is None else str(table)
+        seed = self._manifest.seeds.get(name)
+        if table is not None:
+            return str(table)
+        return self.key(name) if seed is None else digest(str(seed.table), _text_of(encode(seed.columns)))
 
     def _contract(self, stream: str) -> str:
         """What a reader of the stream depends on."""

@@ -14,7 +14,7 @@ from lakesql.compile.compiled import CompiledFiles
 from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.find_tests import test_node
 from lakesql.graph.graph import GraphNode, node_id
-from lakesql.graph.manifest import Manifest, task_node
+from lakesql.graph.manifest import Manifest, ref_id, task_node
 from lakesql.model.data_tests import DataTest
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks
 from lakesql.model.model import Model
@@ -25,6 +25,7 @@ from lakesql.project.duration import Duration
 from lakesql.project.files import shorten, write_atomically
 from lakesql.project.procedures import DEFAULTS, Procedure
 from lakesql.project.profiles import adds_functions
+from lakesql.seed.seed import Seed
 from lakesql.stream.stream import Column, Stream
 
 MANIFEST = "manifest.json"
@@ -71,6 +72,7 @@ def _key(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
         adds_functions(target.spark),
         {name: str(table) for name, table in manifest.deferred.items()},
         [_stream(stream) for stream in manifest.streams.values()],
+        [_seed(seed) for seed in manifest.seeds.values()],
         compiled.version,
     )
     return digest(*map(_text, said), *manifest.texts, *manifest.texts.values(), *schemas, *schemas.values())
@@ -127,6 +129,8 @@ def _node(node: GraphNode) -> dict[str, Any]:
 def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
     if node.resource_type == "stream":
         return _stream(manifest.streams[node.name])
+    if node.resource_type == "seed":
+        return _seed(manifest.seeds[node.name])
     return _model(manifest, compiled, folder, node)
 
 
@@ -191,7 +195,7 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
         "reads_streams": _names(found.name for found in model.facts.streams),
-        "joins": [node_id("model", name) for name in _names(found.name for found in model.facts.refs)],
+        "joins": [ref_id(manifest, name) for name in _names(found.name for found in model.facts.refs)],
         "vars": sorted(model.facts.vars),
         "macros": sorted(model.facts.macros),
     }
@@ -250,6 +254,24 @@ def _stream(stream: Stream) -> dict[str, Any]:
                 **({"from": item.from_field} if item.from_field else {}),
             }
             for item in stream.columns
+        ],
+    }
+
+
+def _seed(seed: Seed) -> dict[str, Any]:
+    return {
+        "table": str(seed.table),
+        "description": seed.properties.description,
+        "digest": seed.digest,
+        "contract": [
+            {
+                "name": item.name,
+                "type": item.type,
+                "required": item.required,
+                "description": item.description,
+                **({"from": item.from_field} if item.from_field else {}),
+            }
+            for item in seed.columns
         ],
     }
 

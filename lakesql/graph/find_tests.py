@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -23,40 +24,49 @@ from lakesql.model.properties import ModelProperties
 from lakesql.names import check_name
 from lakesql.project.files import SourceFile
 from lakesql.project.settings import Settings
+from lakesql.seed.seed import Seed
 from lakesql.template.template import Macros, parse_template
 
 
 def find_data_tests(
     properties: Mapping[str, ModelProperties],
     files: Iterable[SourceFile],
-    models: Mapping[str, Model],
-    model_names: Collection[str],
+    tables: Mapping[str, Model | Seed],
+    seeds: Collection[str],
+    table_names: Collection[str],
     settings: Settings,
     macros: Macros,
     problems: list[Problem],
 ) -> tuple[DataTest, ...]:
-    """The tests that are enabled. `model_names` are the models that write a table, those that could not be read too.
+    """The tests that are enabled. `table_names` are the models that write a table, those that could not be read too,
+    and the seeds, of which `seeds` are the names.
 
-    `problems` hears of a test without a model, at a wrong place, or of a name that another one has.
+    `problems` hears of a test without a table, at a wrong place, or of a name that another one has.
     """
     found: list[DataTest] = []
     for described in properties.values():
         for column, entry in _entries(described):
-            if described.name in model_names:
-                test = collect(problems, partial(_of_entry, models.get(described.name), column, entry, model_names))
+            if described.name in table_names:
+                test = collect(problems, partial(_of_entry, tables.get(described.name), column, entry, table_names))
                 found += [test] if test is not None else []
             else:
                 what = f"'{described.name}' writes no table of its own that could be tested."
                 problems.append(Problem("wrong-value", what, place=entry.place))
     for file in files:
-        test = collect(problems, partial(_of_file, file, settings, macros, model_names))
+        test = collect(problems, partial(_of_file, file, settings, macros, table_names))
         found += [test] if test is not None else []
     problems.extend(_check_names(found))
-    return tuple(test for test in found if test.options.enabled)
+    enabled = (test for test in found if test.options.enabled)
+    return tuple(replace(test, seeds=frozenset(test.depends_on) & frozenset(seeds)) for test in enabled)
+
+
+def tested_ids(test: DataTest) -> tuple[str, ...]:
+    """The ids of the models and seeds whose tables a test reads."""
+    return tuple(node_id("seed" if name in test.seeds else "model", name) for name in test.depends_on)
 
 
 def add_tests(graph: Graph, tests: Iterable[DataTest]) -> Graph:
-    """The graph with the tests, each a reader of the models whose tables it reads."""
+    """The graph with the tests, each a reader of the models and seeds whose tables it reads."""
     nodes, readers = dict(graph.nodes), {id_: [*reading] for id_, reading in graph.readers.items()}
     for test in tests:
         node = test_node(test)
@@ -75,40 +85,48 @@ def _entries(described: ModelProperties) -> Iterator[tuple[str, TestEntry]]:
             yield column.name, entry
 
 
-def _of_entry(model: Model | None, column: str, entry: TestEntry, model_names: Collection[str]) -> DataTest | None:
+def _of_entry(
+    table: Model | Seed | None, column: str, entry: TestEntry, table_names: Collection[str]
+) -> DataTest | None:
     check_place(entry, column)
     reads = [entry.check.to] if isinstance(entry.check, Relationships) else []
-    if unknown := [name for name in reads if name not in model_names]:
-        what, hint = f"ref('{unknown[0]}') names no model.", did_you_mean(unknown[0], model_names)
+    if unknown := [name for name in reads if name not in table_names]:
+        what, hint = f"ref('{unknown[0]}') names no model and no seed.", did_you_mean(unknown[0], table_names)
         raise ProjectError.of("unknown-ref", what, fix=hint, place=entry.place)
-    if model is None:
+    if table is None:
         return None
-    name = name_of(model.name, column, entry)
+    name = name_of(table.name, column, entry)
     return DataTest(
         name=check_name(node_of(name, entry.place)),
         word=entry.word,
         place=entry.place,
         check=entry.check,
-        model=model.name,
+        model=table.name,
         column=column,
-        depends_on=tuple(dict.fromkeys([model.name, *reads])),
+        depends_on=tuple(dict.fromkeys([table.name, *reads])),
         where=entry.given.where,
         description=entry.given.description,
         options=entry.options,
-        fqn=(*model.fqn[:-1], name),
+        fqn=(*table.fqn[:-1], name),
         path=entry.place.path,
     )
 
 
-def _of_file(file: SourceFile, settings: Settings, macros: Macros, model_names: Collection[str]) -> DataTest:
+def _of_file(file: SourceFile, settings: Settings, macros: Macros, table_names: Collection[str]) -> DataTest:
     relative = PurePosixPath(file.path).relative_to(settings.paths.tests)
     name = check_name(node_of(relative.stem, Place(file.path)))
     template = parse_template(file.path, file.text, macros)
     start = Place(file.path, 1, 1)
     problems = [
-        Problem("unknown-ref", f"ref('{it.name}') names no model.", "", did_you_mean(it.name, model_names), it.place)
+        Problem(
+            "unknown-ref",
+            f"ref('{it.name}') names no model and no seed.",
+            "",
+            did_you_mean(it.name, table_names),
+            it.place,
+        )
         for it in template.refs
-        if it.name not in model_names
+        if it.name not in table_names
     ]
     fix = "Read the table of a model: ref('orders')."
     for reference in template.streams:
@@ -177,8 +195,8 @@ def test_node(test: DataTest) -> GraphNode:
             "tags": list(options.tags),
             "meta": options.meta.plain(),
         },
-        depends_on=tuple(node_id("model", name) for name in test.depends_on),
+        depends_on=tested_ids(test),
         place=test.place,
-        references={node_id("model", name): test.place for name in test.depends_on},
+        references=dict.fromkeys(tested_ids(test), test.place),
         is_appended=bool(test.model),
     )

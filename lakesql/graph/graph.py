@@ -10,13 +10,13 @@ from typing import Literal, get_args
 
 from lakesql.errors import InternalError, Place, Problem, ProjectError
 
-ResourceType = Literal["model", "stream", "maintenance", "test"]
+ResourceType = Literal["model", "stream", "seed", "maintenance", "test"]
 RESOURCE_TYPES: tuple[ResourceType, ...] = get_args(ResourceType)
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """What the graph and the selector know of a model, a stream, a data test, or a task that maintains a model's table.
+    """What the graph and the selector know of a model, a stream, a seed, a data test, or a task that maintains a table.
 
     `path` is the file's, from the project's directory, with slashes. `fqn` is the project's name, the folders below
     `models/`, the name. `config` holds every option as a plain value (scalars, lists, dicts). `depends_on` are the

@@ -19,7 +19,7 @@ from lakesql.model.config import Every, MaintenanceConfig, TableConfig
 from lakesql.model.data_tests import DataTest
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, own_tasks, said_at
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
-from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
+from lakesql.model.properties import FileSections, ModelProperties, read_model_properties, read_sections
 from lakesql.model.retention import replaced_options
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
@@ -38,12 +38,14 @@ from lakesql.project.procedures import (
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
+from lakesql.seed.seed import Seed, build_seed
+from lakesql.seed.seed_contract import SeedContract, read_seed_contract
 from lakesql.stream.event_time import is_expression
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
-Named = TypeVar("Named", Stream, ModelProperties, Model | MaintenanceModel)
+Named = TypeVar("Named", Stream, ModelProperties, SeedContract, Seed, Model | MaintenanceModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Declarations:
     streams: tuple[Stream, ...] = ()
     models: tuple[ModelProperties, ...] = ()
     unit_tests: tuple[UnitTest, ...] = ()
+    seeds: tuple[SeedContract, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -75,9 +78,10 @@ class Manifest:
     """A project on a target, whose local paths are absolute.
 
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
-    `streams`, `models` and the maintenance models, `written`, are by name; `vars` are the settings' with --vars over
-    them. `unit_tests` and `data_tests` are those of the models. `texts` are those of the files that it was
-    read from, by their paths. `deferred` are the tables of another target that `ref` means, by the names of the models.
+    `streams`, `models`, `seeds` and the maintenance models, `written`, are by name; `vars` are the settings' with
+    --vars over them. `unit_tests` and `data_tests` are those of models and seeds. `texts` are those of the files that
+    it was read from, by their paths. `deferred` are the tables of another target that `ref` means, by the names of the
+    models.
     """
 
     directory: Path
@@ -96,6 +100,7 @@ class Manifest:
     data_tests: tuple[DataTest, ...] = ()
     selectors: Selectors = Selectors()
     deferred: Mapping[str, TableName] = field(default_factory=dict)
+    seeds: Mapping[str, Seed] = field(default_factory=dict)
 
 
 def load_manifest(
@@ -112,12 +117,13 @@ def load_manifest(
     """
     target = resolve_paths(target, files.directory)
     problems: list[Problem] = []
-    yaml_files = {file.path: file for file in (*files.streams, *files.properties)}
+    yaml_files = {file.path: file for file in (*files.streams, *files.properties, *files.contracts)}
     declared = [(read_declarations or parse_declarations)(file) for file in yaml_files.values()]
     problems.extend(problem for found in declared for problem in found.problems)
     all_declared = not problems
     streams = _by_name((stream for found in declared for stream in found.streams), "Stream", problems)
     properties = _by_name((model for found in declared for model in found.models), "Model", problems)
+    contracts = _by_name((seed for found in declared for seed in found.seeds), "Seed", problems)
     macros = collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
     collect(problems, lambda: check_defaults(files.settings.models))
     named = files.selectors
@@ -134,11 +140,16 @@ def load_manifest(
     calls = find_calls(written.values(), models, model_names - every.keys(), target, variables, macros, problems)
     models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
 
+    seeds = _find_seeds(files, contracts, target, problems)
+    table_names = {*model_names, *(PurePosixPath(seed.path).stem for seed in files.seeds)} - written.keys()
+
     aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
     warnings = tuple(_find_blunt(models.values())) if files.models else tuple(aimless)
     problems.extend(aimless if files.models else ())
     problems.extend(_check_names(models.values(), streams.values()))
+    problems.extend(_check_seed_names(seeds.values(), every.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
+    problems.extend(_check_seed_tables(seeds.values(), models.values()))
     problems.extend(_check_maintenance(models, streams))
     problems.extend(check_folders_apart(target, models.values(), streams.values(), files.directory, files.outputs))
     problems.extend(
@@ -146,12 +157,14 @@ def load_manifest(
         for name, found in properties.items()
         if name not in model_names
     )
-    problems.extend(_check_references(models, streams, model_names - written.keys(), all_declared))
+    problems.extend(_check_references(models, streams, seeds, table_names, all_declared))
     unit_tests = tuple(test for found in declared for test in found.unit_tests)
     problems.extend(_check_unit_tests(unit_tests, models, streams, model_names - written.keys(), all_declared))
-    tables = model_names - written.keys()
     described = {name: found for name, found in properties.items() if name in model_names}
-    data_tests = find_data_tests(described, files.tests, models, tables, files.settings, macros, problems)
+    described |= {name: seed.properties for name, seed in seeds.items() if name not in described}
+    data_tests = find_data_tests(
+        described, files.tests, {**seeds, **models}, seeds.keys(), table_names, files.settings, macros, problems
+    )
     if problems:
         raise ProjectError(problems)
     return Manifest(
@@ -164,12 +177,13 @@ def load_manifest(
         streams=streams,
         models=models,
         written=written,
-        graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
+        graph=build_graph(_graph_nodes(files.settings.name, streams, models, seeds)),
         warnings=warnings,
         texts=files.texts,
         unit_tests=unit_tests,
         data_tests=data_tests,
         selectors=selectors or Selectors(),
+        seeds=seeds,
     )
 
 
@@ -178,14 +192,16 @@ def parse_declarations(file: SourceFile) -> Declarations:
     problems: list[Problem] = []
     root = collect(problems, partial(parse_yaml, file.path, file.text))
     sections = collect(problems, partial(read_sections, root)) if root else None
-    model_nodes, stream_nodes, test_nodes = sections or ((), (), ())
-    models = [collect(problems, partial(read_model_properties, node)) for node in model_nodes]
-    streams = [collect(problems, partial(_read_stream, node)) for node in stream_nodes]
-    tests = [collect(problems, partial(read_unit_test, node)) for node in test_nodes]
+    sections = sections or FileSections()
+    models = [collect(problems, partial(read_model_properties, node)) for node in sections.models]
+    streams = [collect(problems, partial(_read_stream, node)) for node in sections.streams]
+    tests = [collect(problems, partial(read_unit_test, node)) for node in sections.unit_tests]
+    seeds = [collect(problems, partial(read_seed_contract, node)) for node in sections.seeds]
     return Declarations(
         streams=tuple(filter(None, streams)),
         models=tuple(filter(None, models)),
         unit_tests=tuple(filter(None, tests)),
+        seeds=tuple(filter(None, seeds)),
         problems=tuple(problems),
     )
 
@@ -219,8 +235,19 @@ def reads_model(manifest: Manifest, stream: str) -> Model | None:
 
 
 def read_table(manifest: Manifest, name: str) -> TableName:
-    """The table that `ref` of a model means: its own, or the one that it is deferred to."""
-    return manifest.deferred.get(name) or manifest.models[name].table
+    """The table that `ref` of a model or a seed means: its own, or the one that it is deferred to."""
+    return manifest.deferred.get(name) or own_table(manifest, name)
+
+
+def own_table(manifest: Manifest, name: str) -> TableName:
+    """The table of a model, or of a seed."""
+    seed = manifest.seeds.get(name)
+    return seed.table if seed is not None else manifest.models[name].table
+
+
+def ref_id(manifest: Manifest, name: str) -> str:
+    """The id of the node that `ref` of this name means."""
+    return node_id("seed" if name in manifest.seeds else "model", name)
 
 
 def most_records(manifest: Manifest, name: str) -> int | None:
@@ -295,7 +322,9 @@ def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict
     return {item.name: item for item in named.values()}
 
 
-def _duplicate_name(what: str, item: Stream | ModelProperties | Model | MaintenanceModel, first: Place) -> Problem:
+def _duplicate_name(
+    what: str, item: Stream | ModelProperties | SeedContract | Seed | Model | MaintenanceModel, first: Place
+) -> Problem:
     said = f"{what} '{item.name}' stands at {first} already."
     return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)
 
@@ -349,6 +378,50 @@ def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable
         stream = spelled.get(model.name.lower())
         if stream and stream.name != model.name:
             yield _duplicate_name("A stream like model", model, stream.place)
+
+
+def _find_seeds(
+    files: ProjectFiles, contracts: Mapping[str, SeedContract], target: Target, problems: list[Problem]
+) -> dict[str, Seed]:
+    """The seeds by name. `problems` hears of files that are none, and of contracts without a file."""
+    names = {PurePosixPath(file.path).stem: file for file in files.seeds}
+    found = [
+        collect(
+            problems, partial(build_seed, file, contracts.get(PurePosixPath(file.path).stem), files.settings, target)
+        )
+        for file in files.seeds
+    ]
+    for name, contract in contracts.items():
+        if name not in names:
+            what = f"There is no seed '{name}'."
+            path = f"{files.settings.paths.seeds}/{name}.csv"
+            fix = f"{did_you_mean(name, names)} Correct the name, or put its rows into {path}.".strip()
+            problems.append(Problem("unknown-seed", what, "", fix, contract.place))
+    return _by_name(filter(None, found), "Seed", problems)
+
+
+def _check_seed_names(
+    seeds: Iterable[Seed], models: Iterable[Model | MaintenanceModel], streams: Iterable[Stream]
+) -> Iterable[Problem]:
+    """A seed has no name of a model, which `ref` could mean too; and none that Spark would take for a stream's."""
+    named = {model.name.lower(): model for model in models}
+    spelled = {stream.name.lower(): stream for stream in streams}
+    for seed in seeds:
+        model, stream = named.get(seed.name.lower()), spelled.get(seed.name.lower())
+        if model is not None:
+            yield _duplicate_name("A model like seed", seed, model.place)
+        if stream is not None and stream.name != seed.name:
+            yield _duplicate_name("A stream like seed", seed, stream.place)
+
+
+def _check_seed_tables(seeds: Iterable[Seed], models: Iterable[Model]) -> Iterable[Problem]:
+    """No model writes the table of a seed, nor has a table beside its own that is called so."""
+    owners = {str(table).lower(): model for model in models for table in model.table.family}
+    for seed in seeds:
+        model = owners.get(str(seed.table).lower())
+        if model is not None and model.name.lower() != seed.name.lower():
+            what = f"Model '{model.name}' and seed '{seed.name}' both write {seed.table}."
+            yield Problem("duplicate-table", what, "Capitals make no difference.", place=seed.place)
 
 
 def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
@@ -428,26 +501,35 @@ def _find_blunt(models: Iterable[Model]) -> Iterable[Problem]:
 
 
 def _check_references(
-    models: Mapping[str, Model], streams: Mapping[str, Stream], model_names: Collection[str], all_declared: bool
+    models: Mapping[str, Model],
+    streams: Mapping[str, Stream],
+    seeds: Mapping[str, Seed],
+    table_names: Collection[str],
+    all_declared: bool,
 ) -> Iterable[Problem]:
-    """What the models read exists. A model or a stream that could not be read is there all the same.
+    """What the models read exists. A model, seed or stream that could not be read is there all the same.
 
     Unless `all_declared`, any name that is no model's may be a stream's, and a model's may be one's too.
     """
     for model in models.values():
         for reference in model.facts.refs:
-            if reference.name not in model_names:
-                hint = did_you_mean(reference.name, model_names)
+            if reference.name not in table_names:
+                hint = did_you_mean(reference.name, table_names)
                 if reference.name in streams:
                     hint = f"'{reference.name}' is a stream: read it with stream('{reference.name}')."
-                what = f"ref('{reference.name}') names no model."
+                what = f"ref('{reference.name}') names no model and no seed."
                 yield Problem("unknown-ref", what, "", hint, reference.place)
         for reference in model.facts.streams:
             if reference.name in streams:
                 continue
             read = models.get(reference.name)
-            if read is None:
-                if all_declared and reference.name not in model_names:
+            if read is None and reference.name in seeds:
+                what = f"'{reference.name}' is a seed, and cannot be read as a stream."
+                why = "Its rows are replaced as a whole when its file has changed; none arrives."
+                fix = f"Join its table to a stream with ref('{reference.name}')."
+                yield Problem("stream-of-seed", what, why, fix, reference.place)
+            elif read is None:
+                if all_declared and reference.name not in table_names:
                     hint = did_you_mean(reference.name, {*streams, *models})
                     what = f"stream('{reference.name}') names no stream."
                     yield Problem("unknown-stream", what, "", hint, reference.place)
@@ -510,7 +592,21 @@ def _check_unit_tests(
                 yield Problem("wrong-value", what, "", did_you_mean(name, model.facts.vars), overridden.key_place(name))
 
 
-def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[str, Model]) -> Iterable[GraphNode]:
+def _graph_nodes(
+    project: str, streams: Mapping[str, Stream], models: Mapping[str, Model], seeds: Mapping[str, Seed]
+) -> Iterable[GraphNode]:
+    for seed in seeds.values():
+        yield GraphNode(
+            id=node_id("seed", seed.name),
+            name=seed.name,
+            resource_type="seed",
+            path=seed.path,
+            fqn=seed.fqn,
+            tags=frozenset(seed.tags),
+            config={"delimiter": seed.delimiter, "tags": list(seed.tags)},
+            depends_on=(),
+            place=seed.place,
+        )
     for stream in streams.values():
         yield GraphNode(
             id=node_id("stream", stream.name),
@@ -524,7 +620,9 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             place=stream.place,
         )
     for model in models.values():
-        references = {node_id("model", found.name): found.place for found in model.facts.refs}
+        references = {
+            node_id("seed" if found.name in seeds else "model", found.name): found.place for found in model.facts.refs
+        }
         for found in model.facts.streams:
             references[node_id("stream" if found.name in streams else "model", found.name)] = found.place
         yield GraphNode(

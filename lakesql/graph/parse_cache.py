@@ -24,6 +24,7 @@ from lakesql.project.files import SourceFile
 from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.size import Size
 from lakesql.records.formats.csv import Csv
+from lakesql.seed.seed_contract import SeedContract
 from lakesql.source.origin import ORIGINS
 from lakesql.stream.stream import Column, Stream, Watermark
 from lakesql.template.reader import Reference
@@ -31,7 +32,7 @@ from lakesql.template.template import Macros
 
 _DECLARATIONS = (
     *(Declarations, Stream, *ORIGINS, Column, Csv, Watermark),
-    *(ModelProperties, ColumnProperties, Freshness, Duration, Place),
+    *(ModelProperties, ColumnProperties, Freshness, Duration, Place, SeedContract),
     *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node),
     *(*EXPECTATION_KINDS, AcceptedValue),
 )

@@ -273,7 +273,7 @@ def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
         case "maintenance":
             whole = (node.name, ".".join(node.fqn[1:]), ".".join(node.fqn))
             return value in whole or (value.count(".") > 0 and any(fnmatchcase(name, value) for name in whole))
-        case "model":
+        case "model" | "seed" | "test":
             pass
     return node.name == value or _matches_names(node.fqn, value) or _matches_names(node.fqn[1:], value)
 

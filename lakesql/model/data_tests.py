@@ -265,9 +265,10 @@ class TestEntry:
 
 @dataclass(frozen=True, slots=True)
 class DataTest:
-    """A test of a project. `model` is the one under whose name it stands, '' where it is a file; `column` likewise.
+    """A test of a project. `model` is the one under whose name it stands, or the seed, '' where it is a file; `column`
+    likewise.
 
-    `depends_on` are the models whose tables it reads, `path` its file.
+    `depends_on` are the models and seeds whose tables it reads, of which `seeds` are the seeds; `path` is its file.
     """
 
     name: str
@@ -282,6 +283,7 @@ class DataTest:
     options: TestOptions
     fqn: tuple[str, ...]
     path: str
+    seeds: frozenset[str] = frozenset()
 
     @property
     def id(self) -> str:

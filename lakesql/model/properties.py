@@ -149,12 +149,23 @@ class _PropertiesFile:
     models: Node | None = option("Models.", default=None, read=lambda node: node)
     streams: Node | None = option("Streams.", default=None, read=lambda node: node)
     unit_tests: Node | None = option("Unit tests of models.", default=None, read=lambda node: node)
+    seeds: Node | None = option("Seeds.", default=None, read=lambda node: node)
 
 
-def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[Node, ...]]:
-    """The entries under `models:`, `streams:` and `unit_tests:` of a properties file."""
+@dataclass(frozen=True, slots=True)
+class FileSections:
+    """The entries of a properties file, each kind by its key."""
+
+    models: tuple[Node, ...] = ()
+    streams: tuple[Node, ...] = ()
+    unit_tests: tuple[Node, ...] = ()
+    seeds: tuple[Node, ...] = ()
+
+
+def read_sections(root: Node) -> FileSections:
+    """The entries of a properties file. Raises `ProjectError` for a key that no file has."""
     file = decode(root, _PropertiesFile, what="a properties file", words="file")
-    return _items(file.models), _items(file.streams), _items(file.unit_tests)
+    return FileSections(_items(file.models), _items(file.streams), _items(file.unit_tests), _items(file.seeds))
 
 
 def read_model_properties(node: Node) -> ModelProperties:

@@ -28,6 +28,7 @@ from lakesql.events import (
     RowsWaiting,
     RunFinished,
     RunStarted,
+    SeedFinished,
     SpelledOtherwise,
     StepApplied,
     StreamEmpty,
@@ -80,6 +81,8 @@ class LiveView:
         """Shows how the run stands in the table, and writes the event above it where it is worth a line."""
         self._run = run
         match event:
+            case RunStarted(models=()):
+                self._out.print(self._line(event))
             case RunStarted():
                 self._live = Live(self, console=self._out, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
                 self._live.start()
@@ -110,7 +113,7 @@ class LiveView:
         match event:
             case Noted() | StreamEmpty() | FilesLeftOut() | RowsWaiting() | ColumnsAbsent() | SpelledOtherwise():
                 return True
-            case StepApplied() | BatchSkipped() | QueryPaused() | Retrying():
+            case StepApplied() | BatchSkipped() | QueryPaused() | Retrying() | SeedFinished():
                 return True
             case HealthJudged():
                 return event.health != event.was
@@ -144,12 +147,12 @@ class LiveView:
 
     def _close(self) -> None:
         self._out.print()
-        for line in render_totals(self._run, self._out.width):
+        for line in render_totals(self._run, self._out.width) if self._run.models else ():
             self._out.print(line, soft_wrap=True)
         remarks = render_remarks(self._run)
         if remarks:
             self._out.print(Text("\n".join(("", *remarks)), style="yellow"))
-        failed = self._run.count("error") > 0
+        failed = self._run.has_failed
         self._out.print(Text(f"\n{render_closing(self._run)}", style="bold red" if failed else "bold green"))
         self._out.file.flush()
         for failure in render_failures(self._run, self._read_line):

@@ -22,6 +22,7 @@ from lakesql.events import (
     Retrying,
     RunFinished,
     RunStarted,
+    SeedFinished,
     SessionStarted,
     TableMaintained,
 )
@@ -221,7 +222,7 @@ class RunMetrics:
         match event:
             case RunStarted():
                 self._seen = {name: _Seen() for name in event.models}
-            case SessionStarted() | Noted() | RunFinished():
+            case SessionStarted() | Noted() | SeedFinished() | RunFinished():
                 pass
             case _:
                 seen = _see(self._seen.get(event.model, _Seen()), event)

@@ -56,7 +56,7 @@ class PlainLines:
                 return True
 
     def _close(self, run: RunTally) -> None:
-        table = "\n".join(line.plain.rstrip() for line in render_totals(run, WIDTH))
+        table = "\n".join(line.plain.rstrip() for line in render_totals(run, WIDTH)) if run.models else ""
         parts = (table, "\n".join(render_remarks(run)), render_closing(run))
         _write(self._out, "".join(f"\n{part}\n" for part in parts if part))
         for failure in render_failures(run, self._read_line):
@@ -71,7 +71,7 @@ def render_line(event: Event, run: RunTally) -> str:
 
 def name_cell(model: str, run: RunTally) -> str:
     """The model's name and the gap after it, as wide as the longest of the run."""
-    width = min(LONGEST_NAME, max(map(len, run.models), default=0))
+    width = min(LONGEST_NAME, max(map(len, (*run.models, *run.seeds)), default=0))
     return shorten(model, LONGEST_NAME).ljust(width) + GAP
 
 

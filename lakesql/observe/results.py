@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from lakesql import __version__
 from lakesql.errors import UsageError
-from lakesql.events import Event, ModelFinished, Retrying, RunFinished
+from lakesql.events import Event, ModelFinished, Retrying, RunFinished, SeedFinished
 from lakesql.graph.graph import ResourceType, node_id
 from lakesql.observe.emitter import Clock
 from lakesql.observe.tally import ModelTally, RunTally
@@ -42,7 +42,7 @@ class RunResults:
         """Writes how the run stands, where it is time to."""
         self._run = run
         match event:
-            case RunFinished() | Retrying() | ModelFinished(status="error"):
+            case RunFinished() | Retrying() | ModelFinished(status="error") | SeedFinished(status="error"):
                 self._write(is_running=run.finished is None)
             case _ if run.started_at_ms and self._clock() - self._written_at_ms >= WRITE_EVERY_MS:
                 self._write(is_running=True)
@@ -80,13 +80,16 @@ def _read_statuses(path: Path, kind: ResourceType) -> Mapping[str, frozenset[str
         read = json.loads(path.read_bytes())
         if "lakesql_version" not in read["metadata"]:
             raise ValueError
-        return {node_id(kind, str(it["name"])): frozenset({str(it["status"])}) for it in read["results"]}
+        return {
+            node_id(it.get("resource_type", kind), str(it["name"])): frozenset({str(it["status"])})
+            for it in read["results"]
+        }
     except (ValueError, LookupError, TypeError, AttributeError):
         raise UsageError.of("results-unreadable", f"{path} is not what a command of lakesql writes.") from None
 
 
 def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int) -> str:
-    """The text of the file: `metadata`, and one entry of `results` for each model in the run's order.
+    """The text of the file: `metadata`, and one entry of `results` for each seed and each model in the run's order.
 
     A run that is not over and not running any more broke off.
     """
@@ -102,8 +105,27 @@ def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int)
         "interrupted": over.interrupted if over else not is_running,
         "elapsed_ms": over.duration_ms if over else at_ms - run.started_at_ms,
     }
-    results = [_result(model, is_running, at_ms) for model in run.models.values()]
+    results = [_seed_result(name, seed, is_running) for name, seed in run.seeds.items()]
+    results += [_result(model, is_running, at_ms) for model in run.models.values()]
     return json.dumps({"metadata": metadata, "results": results}, indent=2) + "\n"
+
+
+def _seed_result(name: str, seed: SeedFinished | None, is_running: bool) -> Mapping[str, Any]:
+    """A seed that is not done waits while the run goes on, and was skipped where the run broke off."""
+    if seed is None:
+        status, message = ("waiting", "") if is_running else ("skipped", BROKE_OFF)
+        return {"name": name, "resource_type": "seed", "status": status, "message": message, "rows": 0, "problems": []}
+    return {
+        "name": name,
+        "resource_type": "seed",
+        "status": seed.status,
+        "message": headline(seed.problems) if seed.status == "error" else f"{seed.done}: {seed.because}",
+        "rows": seed.written,
+        "table": seed.table,
+        "table_rows": seed.rows,
+        "execution_time_ms": seed.duration_ms,
+        "problems": [asdict(problem) for problem in seed.problems],
+    }
 
 
 def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any]:
@@ -113,6 +135,7 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
     is_open = is_running and not done
     return {
         "name": model.name,
+        "resource_type": "model",
         "status": model.phase if is_open else finished.status,
         "message": totals(finished) if is_open else _message(finished),
         "batches": finished.batches,

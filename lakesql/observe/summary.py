@@ -44,12 +44,13 @@ def render_totals(run: RunTally, width: int) -> list[Text]:
 
 
 def render_closing(run: RunTally) -> str:
-    """The run in one sentence: `41,000 rows written in 41.2 s. Models: 3 done, 1 up to date, 1 failed.`"""
+    """The run in a few words: `41,000 rows written in 41.2 s. Seeds: 1 filled. Models: 3 done, 1 failed.`"""
     over = run.finished
     took = duration(over.duration_ms) if over else ""
     models = run.models.values()
+    seeds = _seeds_fared(run)
     fresh = sum(_status(model)[0] == "up to date" for model in models)
-    if fresh == len(models) and fresh:
+    if fresh == len(models) and fresh and not seeds:
         return f"Nothing new to read: {count(fresh, 'model')} up to date, after {took}."
     fared = (
         (run.count("success") - fresh, "done"),
@@ -59,9 +60,23 @@ def render_closing(run: RunTally) -> str:
         (run.count("waiting", "running", "retrying"), "not finished"),
     )
     said = ", ".join(f"{number(times)} {how}" for times, how in fared if times)
-    rows = count(sum(model.rows for model in models), "row")
+    written = sum(seed.written for seed in run.seeds.values() if seed is not None)
+    rows = count(sum(model.rows for model in models) + written, "row")
     stopped = "Stopped. " if over and over.interrupted else ""
-    return f"{stopped}{rows} written in {took}.{f' Models: {said}.' if said else ''}"
+    return f"{stopped}{rows} written in {took}.{seeds}{f' Models: {said}.' if said else ''}"
+
+
+def _seeds_fared(run: RunTally) -> str:
+    """Such as ` Seeds: 1 filled, 2 unchanged.`; nothing of a run without seeds."""
+    ended = [seed for seed in run.seeds.values() if seed is not None]
+    fared = (
+        (sum(seed.done == "filled" for seed in ended), "filled"),
+        (sum(seed.done == "unchanged" for seed in ended), "unchanged"),
+        (sum(seed.done is None for seed in ended), "failed"),
+        (len(run.seeds) - len(ended), "not finished"),
+    )
+    said = ", ".join(f"{number(times)} {how}" for times, how in fared if times)
+    return f" Seeds: {said}." if said else ""
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
@@ -110,16 +125,16 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:
-    """Each problem of each failed model in full, as one text of several lines."""
+    """Each problem of each failed seed and model in full, as one text of several lines."""
     failures = []
-    for model in run.models.values():
-        if model.finished and model.finished.status == "error":
-            texts = [
-                render_problem(problem, read_line(problem.place) if problem.place else None)
-                for problem in model.finished.problems
-            ]
-            told = "\n".join(texts) if texts else "  No problem was given."
-            failures.append(printable(f"{model.name} failed\n{told}", keep="\n\t"))
+    ended = [seed for seed in run.seeds.values() if seed is not None]
+    failed = [(seed.seed, seed.problems) for seed in ended if seed.status == "error"]
+    finished = [model.finished for model in run.models.values() if model.finished is not None]
+    failed += [(event.model, event.problems) for event in finished if event.status == "error"]
+    for name, problems in failed:
+        texts = [render_problem(problem, read_line(problem.place) if problem.place else None) for problem in problems]
+        told = "\n".join(texts) if texts else "  No problem was given."
+        failures.append(printable(f"{name} failed\n{told}", keep="\n\t"))
     return tuple(failures)
 
 

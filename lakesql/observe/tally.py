@@ -30,6 +30,7 @@ from lakesql.events import (
     RowsWaiting,
     RunFinished,
     RunStarted,
+    SeedFinished,
     SessionStarted,
     SpelledOtherwise,
     Status,
@@ -141,7 +142,7 @@ class ModelTally:
 class RunTally:
     """How a run stands. `models` are in the run's order; `finished` is None while it runs.
 
-    Models that are `ending` in a continuous run are not kept fresh by it.
+    Models that are `ending` in a continuous run are not kept fresh by it. `seeds` are None until they are done.
     """
 
     target: str = ""
@@ -151,6 +152,13 @@ class RunTally:
     models: Mapping[str, ModelTally] = field(default_factory=dict)
     ending: tuple[str, ...] = ()
     finished: RunFinished | None = None
+    seeds: Mapping[str, SeedFinished | None] = field(default_factory=dict)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a model or a seed has."""
+        failed_seed = any(seed is not None and seed.status == "error" for seed in self.seeds.values())
+        return failed_seed or self.count("error") > 0
 
     def count(self, *phases: Phase) -> int:
         """How many models are in one of these phases."""
@@ -162,7 +170,12 @@ def count_event(run: RunTally, event: Event) -> RunTally:
     match event:
         case RunStarted():
             models = {name: ModelTally(name) for name in event.models}
-            return RunTally(event.target, event.continuous, event.at_ms, models=models, ending=event.ending)
+            seeds = dict.fromkeys(event.seeds)
+            return RunTally(
+                event.target, event.continuous, event.at_ms, models=models, ending=event.ending, seeds=seeds
+            )
+        case SeedFinished():
+            return replace(run, seeds={**run.seeds, event.seed: event})
         case SessionStarted():
             return replace(run, spark_is_up=True)
         case RunFinished():
@@ -177,7 +190,7 @@ def count_event(run: RunTally, event: Event) -> RunTally:
 def count_model_event(model: ModelTally, event: Event) -> ModelTally:
     """The tally of the model after an event of its own."""
     match event:
-        case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied() | RowsWaiting():
+        case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied() | RowsWaiting() | SeedFinished():
             return model
         case StreamEmpty():
             warning = f"stream {event.stream}: {event.why}"

@@ -29,6 +29,7 @@ from lakesql.events import (
     RowsWaiting,
     RunFinished,
     RunStarted,
+    SeedFinished,
     SessionStarted,
     SpelledOtherwise,
     StepApplied,
@@ -76,7 +77,9 @@ def _describe(event: Event) -> Line:
     match event:
         case RunStarted():
             until = "until stopped" if event.continuous else "once"
-            return Line("", f"{count(len(event.models), 'model')} on target {event.target}, {until}")
+            seeds = count(len(event.seeds), "seed") if event.seeds else ""
+            models = count(len(event.models), "model") if event.models or not seeds else ""
+            return Line("", f"{' and '.join(filter(None, (seeds, models)))} on target {event.target}, {until}")
         case SessionStarted():
             return Line("", f"Spark is up after {duration(event.duration_ms)}")
         case Noted():
@@ -129,6 +132,8 @@ def _describe(event: Event) -> Line:
             return Line(event.model, f"{event.task} failed, and is tried again later: {event.why}", "warning")
         case ModelFinished():
             return _describe_finished(event)
+        case SeedFinished():
+            return _describe_seed(event)
         case RunFinished():
             return Line("", f"{'stopped' if event.interrupted else 'finished'} after {duration(event.duration_ms)}")
         case _:
@@ -152,6 +157,20 @@ def _describe_finished(event: ModelFinished) -> Line:
             return Line(event.model, f"skipped: {event.because}{done}", "warning")
         case _:
             assert_never(event.status)
+
+
+def _describe_seed(event: SeedFinished) -> Line:
+    rows = "" if event.rows is None else count(event.rows, "row")
+    match event.done:
+        case "filled":
+            took = duration(event.duration_ms)
+            return Line(event.seed, f"{_join(f'filled with {rows}', took)}: {event.because}", "good")
+        case "unchanged":
+            return Line(event.seed, _join(f"unchanged, {event.because}", rows), "good")
+        case None:
+            return Line(event.seed, f"failed: {headline(event.problems)}", "bad")
+        case _:
+            assert_never(event.done)
 
 
 def is_up_to_date(event: ModelFinished) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +13,7 @@ from pathlib import Path
 from lakesql.decode import collect
 from lakesql.errors import Place, Problem, ProfileError, ProjectError, UsageError
 from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
+from lakesql.project.size import Size
 from lakesql.words import answer
 
 PROPERTIES_SUFFIXES = (".yml", ".yaml")
@@ -29,6 +32,16 @@ class SourceFile:
 
     path: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeedFile:
+    """A seed's file: its path from the project's directory, with slashes, its first record, and what tells its content
+    from any other. The content itself is read where it is needed: it may be large."""
+
+    path: str
+    header: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,8 @@ def outputs_of(directory: Path, target: Path | None = None, logs: Path | None = 
 class ProjectFiles:
     """Everything that a project's files say, unparsed. Each tuple is sorted by path.
 
-    `selectors` is selectors.yml, which is no part of what runs: None where there is none.
+    `selectors` is selectors.yml, which is no part of what runs: None where there is none. `contracts` are the .yml
+    files beside the seeds.
     """
 
     directory: Path
@@ -76,12 +90,15 @@ class ProjectFiles:
     settings_text: str = ""
     tests: tuple[SourceFile, ...] = ()
     selectors: SourceFile | None = None
+    seeds: tuple[SeedFile, ...] = ()
+    contracts: tuple[SourceFile, ...] = ()
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """The files that say what runs or is tested, by their paths, the settings among them."""
-        files = (*self.models, *self.streams, *self.macros, *self.properties, *self.tests)
-        return {SETTINGS_FILE: self.settings_text, **{file.path: file.text for file in files}}
+        """The files that say what runs or is tested, by their paths, the settings among them; of seeds the header."""
+        files = (*self.models, *self.streams, *self.macros, *self.properties, *self.tests, *self.contracts)
+        headers = {seed.path: f"{seed.header}\n" for seed in self.seeds}
+        return {SETTINGS_FILE: self.settings_text, **{file.path: file.text for file in files}, **headers}
 
 
 def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFiles:
@@ -109,10 +126,70 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         properties=_read_folder(directory, paths.models, PROPERTIES_SUFFIXES, problems),
         tests=_read_folder(directory, paths.tests, (".sql",), problems),
         selectors=_read_selectors(directory, problems),
+        seeds=_read_seeds(directory, paths.seeds, settings.seeds.max_size, problems),
+        contracts=_read_folder(directory, paths.seeds, PROPERTIES_SUFFIXES, problems),
     )
     if problems:  # nothing is said of what the files that cannot be read would have declared
         raise ProjectError(problems)
     return files
+
+
+SEED_SUFFIX = ".csv"
+
+
+def _read_seeds(directory: Path, folder: str, limit: Size, problems: list[Problem]) -> tuple[SeedFile, ...]:
+    """The seeds whose files can be read; `problems` hears of the others."""
+    found: list[SeedFile] = []
+    for path in find_files(directory, folder, (SEED_SUFFIX,)):
+        relative = path.relative_to(directory).as_posix()
+        seed = collect(problems, partial(_read_seed, path, relative, limit))
+        found += [seed] if seed is not None else []
+    return tuple(sorted(found, key=lambda seed: seed.path))
+
+
+def _read_seed(path: Path, shown: str, limit: Size) -> SeedFile:
+    content = read_seed_content(path, shown, limit)
+    return SeedFile(shown, first_record(decode_seed(content, shown)), digest_of(content))
+
+
+def read_seed_content(path: Path, shown: str, limit: Size) -> bytes:
+    """What a seed's file has. Raises `ProjectError` (`file-too-large`) before any of it is read."""
+    size = path.stat().st_size
+    if size > limit.size_bytes:
+        what = f"The file has {size:,} bytes, and a seed has {limit.text} at most."
+        fix = (
+            "Put it into a folder or a bucket that a stream reads by `path`; or set `max_size` in "
+            "[tool.lakesql.seeds] of pyproject.toml."
+        )
+        raise ProjectError.of("file-too-large", what, fix=fix, place=Place(shown))
+    return path.read_bytes()
+
+
+def decode_seed(content: bytes, shown: str) -> str:
+    """The text of a seed, without the byte order mark that it may begin with. Raises `ProjectError` (`not-text`)."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        what = f"Byte {error.start} of this file is not UTF-8."
+        raise ProjectError.of("not-text", what, place=Place(shown, line)) from None
+
+
+def first_record(text: str) -> str:
+    """The first record of a text in CSV, without its line end; all of its first line, where a quote is not closed."""
+    found = _FIRST_RECORD.match(text)
+    end = found.end() if found is not None else 0
+    if text[end : end + 1] not in ("", "\r", "\n"):
+        end = next((at for at, character in enumerate(text) if character in "\r\n"), len(text))
+    return text[:end]
+
+
+_FIRST_RECORD = re.compile(r'(?:[^"\r\n]+|"[^"]*")*+')
+
+
+def digest_of(content: bytes) -> str:
+    """What tells a content from any other."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _read_selectors(directory: Path, problems: list[Problem]) -> SourceFile | None:

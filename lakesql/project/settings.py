@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from lakesql.decode import Node, decode, option
 from lakesql.errors import Place, ProjectError
 from lakesql.names import check_name
+from lakesql.project.size import Size, parse_size
 from lakesql.project.toml import parse_toml
 
 SETTINGS_FILE = "pyproject.toml"
@@ -30,6 +31,18 @@ class Paths:
     streams: str = option("Folder of the streams' .yml files.", default="streams", read=_read_folder)
     macros: str = option("Folder of the Jinja macros.", default="macros", read=_read_folder)
     tests: str = option("Folder of the SELECTs that are data tests.", default="tests", read=_read_folder)
+    seeds: str = option("Folder of the seeds' .csv files and .yml files.", default="seeds", read=_read_folder)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedSettings:
+    """What counts for all seeds of the project."""
+
+    max_size: Size = option(
+        "How large the file of a seed may be; more belongs into a folder that a stream reads.",
+        default=Size("50 MB", 50 * 1024**2),
+        read=parse_size,
+    )
 
 
 def _read_table(node: Node) -> Node:
@@ -52,6 +65,7 @@ class Settings:
         default=Node({}, Place(SETTINGS_FILE)),
         read=_read_table,
     )
+    seeds: SeedSettings = option("What counts for all seeds.", factory=SeedSettings)
 
 
 def parse_settings(path: str, text: str) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from graphlib import TopologicalSorter
@@ -20,6 +20,7 @@ from lakesql.plan.data_test_results import TestResult, is_bad
 from lakesql.run.job import Job, StartJob, ThreadWork
 from lakesql.run.models import JobsBy, ModelJobs, Order
 from lakesql.run.prepare import RunContext
+from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Result, is_failed, summary
 
@@ -32,8 +33,8 @@ class Build:
 
     `units` are the results of the unit tests of a model, which is run only where they pass. A data test belongs to the
     last of the models that it tests, and `order` sees that this one is the last. `loose` are tests of no model that is
-    built. `ran` are the models whose batches have ended well, whatever their tests say. `unit_results` are those of
-    models that were reached.
+    built, and `seeds` has those of seeds alone. `ran` are the models whose batches have ended well, whatever their
+    tests say. `unit_results` are those of models that were reached.
     """
 
     manifest: Manifest
@@ -42,6 +43,7 @@ class Build:
     owned: Mapping[str, tuple[DataTest, ...]]
     order: Order
     loose: tuple[DataTest, ...]
+    seeds: SeedsFirst
     ran: set[str] = field(default_factory=set)
     results: dict[str, TestResult] = field(default_factory=dict)
     unit_results: dict[str, tuple[Result, ...]] = field(default_factory=dict)
@@ -50,17 +52,20 @@ class Build:
     def all_results(self) -> list[TestResult]:
         """The results of all data tests of models that are built; what was not reached was skipped."""
         tests = [test for name in self.owned for test in self.owned[name]]
-        return [self.results.get(test.name) or TestResult(test, "skipped", message=NOT_REACHED) for test in tests]
+        reached = [self.results.get(it.name) or TestResult(it, "skipped", message=NOT_REACHED) for it in tests]
+        return [*self.seeds.all_results(), *reached]
 
 
 def plan_build(
     manifest: Manifest,
     names: Sequence[str],
-    tests: Iterable[DataTest],
+    tests: Sequence[DataTest],
     units: Sequence[Result],
     engine: Engine,
+    seeds: Sequence[str] = (),
+    is_full_refresh: bool = False,
 ) -> Build:
-    """Put the tests into the order of the models `names`.
+    """Put the tests into the order of the models `names`, and those of `seeds` before them.
 
     Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader. `units`
     are the results of the models' unit tests, which have run.
@@ -72,7 +77,9 @@ def plan_build(
     after: dict[str, frozenset[str]] = {}
     owned: dict[str, list[DataTest]] = {name: [] for name in names}
     loose: list[DataTest] = []
-    for test in tests:
+    of_seeds = [test for test in tests if test.seeds and test.seeds.issuperset(test.depends_on)]
+    first = SeedsFirst(manifest, tuple(seeds), tuple(of_seeds), engine, is_full_refresh)
+    for test in (test for test in tests if test not in of_seeds):
         tested = [name for name in test.depends_on if name in waits]
         if not tested:
             loose.append(test)
@@ -98,6 +105,7 @@ def plan_build(
             {name: frozenset(waits[name] - read[name] - after.get(name, frozenset())) for name in names}, after
         ),
         loose=tuple(loose),
+        seeds=first,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from lakesql.errors import Problem, UsageError
-from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.graph.manifest import Manifest, own_table, reads_model
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.template.reader import Reference
@@ -27,34 +27,36 @@ def defer_refs(
     """
     deferred: dict[str, TableName] = {}
     problems: list[Problem] = []
-    for name in names:
-        facts = manifest.models[name].facts
+    for model in names:
+        facts = manifest.models[model].facts
         for reference in facts.streams:
             read = reads_model(manifest, reference.name)
-            if read is not None and _is_wanted(read, names, state) and is_there and not is_there(read.table):
+            if read is None or not _is_wanted(read.name, read.table, names, state):
+                continue
+            if is_there and not is_there(read.table):
                 problems.append(_refuse_stream(read, state[read.name], reference))
         for reference in facts.refs:
-            read = manifest.models[reference.name]
-            if read.name in deferred or not _is_wanted(read, names, state):
+            name, own = reference.name, own_table(manifest, reference.name)
+            if name in deferred or not _is_wanted(name, own, names, state):
                 continue
-            if is_there is not None and is_there(read.table):
+            if is_there is not None and is_there(own):
                 continue
-            table = state[read.name]
-            if table.catalog != read.table.catalog:
-                what = f"'{read.name}' is {table} in the state, and this target has the catalog '{read.table.catalog}'."
+            table = state[name]
+            if table.catalog != own.catalog:
+                what = f"'{name}' is {table} in the state, and this target has the catalog '{own.catalog}'."
                 problems.append(Problem("defer-catalog", what, place=reference.place))
             elif is_there is not None and not is_there(table):
-                what = f"Neither {read.table} nor {table}, which the state names, is in the catalog."
+                what = f"Neither {own} nor {table}, which the state names, is in the catalog."
                 problems.append(Problem("defer-missing", what, place=reference.place))
             else:
-                deferred[read.name] = table
+                deferred[name] = table
     if problems:
         raise UsageError(dict.fromkeys(problems))
     return replace(manifest, deferred=deferred)
 
 
-def _is_wanted(read: Model, names: Collection[str], state: Mapping[str, TableName]) -> bool:
-    return read.name not in names and state.get(read.name, read.table) != read.table
+def _is_wanted(name: str, own: TableName, names: Collection[str], state: Mapping[str, TableName]) -> bool:
+    return name not in names and state.get(name, own) != own
 
 
 def _refuse_stream(read: Model, table: TableName, reference: Reference) -> Problem:

@@ -251,7 +251,7 @@ def read_state_tables(folder: Path) -> Mapping[str, TableName]:
         raise UsageError.of("state-missing", f"There is no manifest.json in {folder}.")
     try:
         nodes = json.loads(path.read_bytes())["nodes"].values()
-        tables = {str(it["name"]): it["table"].split(".") for it in nodes if it["resource_type"] == "model"}
+        tables = {str(it["name"]): it["table"].split(".") for it in nodes if it["resource_type"] in ("model", "seed")}
         return {name: TableName(*parts) for name, parts in tables.items()}
     except (ValueError, LookupError, TypeError, AttributeError):
         raise UsageError.of("state-outdated", _say_version(path)) from None

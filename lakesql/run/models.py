@@ -24,12 +24,14 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
 from lakesql.model.maintenance_tasks import rewrite_of
 from lakesql.names import REBUILD_SUFFIX
+from lakesql.observe.tally import ModelTally
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import Job, RunOptions, StartJob
 from lakesql.run.prepare import RunContext, check_progress, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
+from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
 
@@ -46,6 +48,12 @@ class Order:
     waits_for: Mapping[str, frozenset[str]] = field(default_factory=dict)
     after: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
+    def within(self, names: frozenset[str]) -> Order:
+        """The same for a run of these models alone."""
+        waits_for = {name: others & names for name, others in self.waits_for.items() if name in names}
+        after = {name: others & names for name, others in self.after.items() if name in names}
+        return Order(waits_for, after)
+
 
 def run_models(
     manifest: Manifest,
@@ -57,6 +65,7 @@ def run_models(
     first: Callable[[OpenCatalog], None] | None = None,
     order: Order | None = None,
     ahead: Opening | None = None,
+    seeds: SeedsFirst | None = None,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken, or with `continuous` until somebody ends it.
 
@@ -64,7 +73,8 @@ def run_models(
     something that may pass is tried again as the target's `retries` say; any other failure ends it alone, and those
     that wait for it are skipped. `jobs_by` puts other jobs in the place of the models' streams, and `first` is called
     once the session is up. `order` is what models wait for beside those that they read, and `ahead` is a session that
-    was begun with. Returns whether no model failed. Raises `ProjectError` and `ProfileError` before anything is started
+    was begun with. `seeds` are filled and tested first, and models that read one that failed are skipped. Returns
+    whether no model and no seed failed. Raises `ProjectError` and `ProfileError` before anything is started
     or written.
     """
     bound = bind_selects(manifest, selects)
@@ -76,15 +86,23 @@ def run_models(
     settings = session_settings(manifest, bindings, say, options.is_brief)
     started = time.monotonic()
     ending = tuple(name for name in selects if options.continuous and manifest.models[name].trigger == AvailableNow())
-    emit(RunStarted(manifest.target.name, tuple(selects), options.continuous, now_ms(), ending))
+    seed_names = seeds.names if seeds is not None else ()
+    emit(RunStarted(manifest.target.name, tuple(selects), options.continuous, now_ms(), ending, seed_names))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
+    if seeds is not None:
+        seeds.fill(emit)
     with catch_signals() as interrupt, open_spark(settings, say, ahead) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         if first is not None:
             first(catalog)
         context = RunContext(manifest, session, catalog, emit, options.accept_data_loss)
-        succeeded = run_selects(context, bound, options, interrupt, jobs_by, order)
+        skipped = seeds.test(context, tuple(bound), emit) if seeds is not None else {}
+        for name, because in skipped.items():
+            emit(ModelTally(name).finish("skipped", 0, now_ms(), because=because))
+        wanted = {name: each for name, each in bound.items() if name not in skipped}
+        succeeded = run_selects(context, wanted, options, interrupt, jobs_by, order)
+        succeeded = succeeded and not (seeds is not None and seeds.failed)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
@@ -101,7 +119,7 @@ def run_selects(
     name_files(context.session, context.manifest.target.checkpoints)
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
-    order = order or Order()
+    order = (order or Order()).within(frozenset(selects))
     waits_for = {name: before | order.waits_for.get(name, frozenset()) for name, before in waits_for.items()}
     target = context.manifest.target
     jobs = ModelJobs(context, dict(selects), options.continuous, Leases(context.session), jobs_by)

@@ -222,7 +222,7 @@ def check_specs(session: SparkSession, model: Model) -> None:
 
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
-    """Raise `RunError` (`table-missing`) for models that this one reads and that have never run."""
+    """Raise `RunError` (`table-missing`) for models that this one reads and that have never run, and for seeds."""
     facts = select.model.facts
     read = [(found, read_table(manifest, found.name)) for found in facts.refs]
     models = [(found, reads_model(manifest, found.name)) for found in facts.streams]
@@ -230,9 +230,11 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
     missing = [
         Problem(
             "table-missing",
-            f"Model '{reference.name}' has no table yet.",
+            f"{'Seed' if reference.name in manifest.seeds else 'Model'} '{reference.name}' has no table yet.",
             "",
-            f"Run it first, or with this model: lakesql run --select +{select.model.name}",
+            f"Fill it: lakesql seed --select {reference.name}"
+            if reference.name in manifest.seeds
+            else f"Run it first, or with this model: lakesql run --select +{select.model.name}",
             reference.place,
         )
         for reference, table in read

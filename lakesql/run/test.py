@@ -15,7 +15,7 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import missing_table
 from lakesql.catalog.tested_tables import TestedTable, appended_since, find_table, read_columns_of, store_failures
 from lakesql.errors import LakesqlError, RunError, explain_missing
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, own_table
 from lakesql.model.data_tests import DataTest
 from lakesql.model.table_name import TableName
 from lakesql.plan.data_test_results import Answer, ReadOf, TestResult, judge_failures
@@ -109,9 +109,10 @@ class _Prepared:
 def _find_tables(run: TestRun, tests: Iterable[DataTest]) -> dict[str, TestedTable | RunError]:
     found: dict[str, TestedTable | RunError] = {}
     for name in dict.fromkeys(model for test in tests for model in test.depends_on):
-        table = run.manifest.models[name].table
+        table = own_table(run.manifest, name)
+        fix = f"Fill it: lakesql seed --select {name}" if name in run.manifest.seeds else ""
         try:
-            found[name] = find_table(run.catalog, table) or missing_table(run.catalog, table)
+            found[name] = find_table(run.catalog, table) or missing_table(run.catalog, table, fix)
         except RunError as error:
             found[name] = error
     return found
@@ -292,7 +293,7 @@ def _result(run: TestRun, each: _Prepared, found: Answer, started: float, looked
     """The result, with its failing rows stored where the test says so."""
     stored = ""
     if found.all_rows is not None:
-        of = run.manifest.models[each.test.depends_on[0]].table
+        of = own_table(run.manifest, each.test.depends_on[0])
         name = each.test.failures_table(of)
         store_failures(run.catalog, name, found.all_rows, each.test.place)
         stored = str(name)

@@ -12,8 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.tables import list_namespaces
 from lakesql.compile.build_select import build_select
 from lakesql.compile.select import Select
+from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.decode import Node
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.given import (
@@ -38,17 +40,19 @@ from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, Problem, ProjectError
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, own_table
 from lakesql.model.config import AvailableNow
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.names import DELETE, DELETED_AT
+from lakesql.plan.steps import plan_table
 from lakesql.project.profiles import Catalog, Spark
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.seed.seed import Seed
 from lakesql.source.kinds import recorded_topics
 from lakesql.stream.recording import RawRecord, render_record
 from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
@@ -255,7 +259,7 @@ class _SparkTest:
         for name in self.models_read(select):
             self.make_table(name)
         for name, rows in given_refs.items():
-            self.fill(self.context.manifest.models[name].table, rows, f"model '{name}'")
+            self.fill(own_table(self.context.manifest, name), rows, f"'{name}'")
         sync = self.sync(select, self.session, self.bound.bindings)
         for given in self.test.given:
             if isinstance(given, GivenTable):
@@ -268,13 +272,25 @@ class _SparkTest:
 
     def make_table(self, name: str) -> None:
         """Make the table of a model that is read, and first those that its SELECT reads."""
-        table = self.context.manifest.models[name].table
+        table = own_table(self.context.manifest, name)
         if table in self.made:
+            return
+        if name in self.context.manifest.seeds:
+            self.make_seed(self.context.manifest.seeds[name])
             return
         select = build_select(self.context.manifest, name, self.built)
         for read in self.models_read(select):
             self.make_table(read)
         self.sync(select, new_session(self.context.session), bind_select(self.context.manifest, select).bindings)
+
+    def make_seed(self, seed: Seed) -> None:
+        """Make the table of a seed, without the rows of its file: a test gives its own."""
+        self.made[seed.table] = None
+        columns = tuple(TableColumn(column.name, column.type) for column in seed.columns)
+        spec = TableSpec(seed.table, columns)
+        for step in plan_table(seed.name, spec, "fail", None, list_namespaces(self.context.catalog), {}):
+            for statement in step.statements:
+                self.session.sql(statement)
 
     def sync(self, select: Select, session: SparkSession, bindings: tuple[StreamBinding, ...]) -> TableSync:
         """Make the table of a model, as a run does."""

@@ -118,27 +118,32 @@ class _ColumnOptions:
     )
 
 
-_UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
+UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
 
 _DECLARE = "Declare the stream's `columns`, without this one."
-_DECLARE_NAMED = f"Declare the stream's `columns`. {_UNNAMABLE}"
+_DECLARE_NAMED = f"Declare the stream's `columns`. {UNNAMABLE}"
 
 
 def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
-    check_column(name, places.get(name, node.place), _UNNAMABLE)
+    check_column(name, places.get(name, node.place), UNNAMABLE)
     if isinstance(node.value, str):
         node = Node({"type": node}, node.place)
     options = decode(node, _ColumnOptions, what=f"column '{name}'")
-    place = node.entries()["type"].place
-    parsed = parse_type(options.type)
-    if parsed is None:
-        what = f"'{options.type}' is not a type that Spark knows."
-        raise ProjectError.of("unknown-type", what, fix=_nearest_type(options.type), place=place)
-    if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
-        what = f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text."
-        raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
+    kind = read_column_type(options.type, node.entries()["type"].place)
     unit = _UNITS[options.unit] if options.unit else None
-    return Column(name, parsed.text, options.required, options.description, unit, options.encoding, options.from_)
+    return Column(name, kind, options.required, options.description, unit, options.encoding, options.from_)
+
+
+def read_column_type(text: str, place: Place) -> str:
+    """Spark's text of the type that a contract's column is declared with. Raises `ProjectError` (`unknown-type`)."""
+    parsed = parse_type(text)
+    if parsed is None:
+        what = f"'{text}' is not a type that Spark knows."
+        raise ProjectError.of("unknown-type", what, fix=_nearest_type(text), place=place)
+    if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
+        what = f"'{text}' is no type of a contract's column: what reads a record knows no length of a text."
+        raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
+    return parsed.text
 
 
 def _nearest_type(text: str) -> str:

@@ -14,7 +14,7 @@ from lakesql.compile.compiled import CompiledFiles
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.decode import Node, collect
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, own_table
 from lakesql.model.data_tests import (
     AcceptedValues,
     DataTest,
@@ -26,10 +26,11 @@ from lakesql.model.data_tests import (
     RowCount,
     Unique,
 )
+from lakesql.seed.seed import Seed
 from lakesql.select.query import parse_query, read_expression
 from lakesql.select.relation import QueryColumn
 from lakesql.select.sqltext import Findings, read_text
-from lakesql.stream.types import parse_type
+from lakesql.stream.types import parse_type, stored_type
 from lakesql.template.evaluate import Names
 from lakesql.template.template import parse_template, render_template
 from lakesql.unit.duck_types import VOID, NeedsSparkError, duck_type, is_flat
@@ -72,6 +73,7 @@ def check_data_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
     """Raise `ProjectError` with all that is wrong with tests, as far as the columns are known without the tables."""
     problems: list[Problem] = []
     tables = {name: _declared_columns(manifest, compiled, name) for name in manifest.models}
+    tables |= {name: seed_columns(seed) for name, seed in manifest.seeds.items()}
     for test in manifest.data_tests:
         collect(problems, lambda test=test: build_test_query(manifest, test, tables))  # type: ignore[misc]
     if problems:
@@ -94,11 +96,11 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
     if test.where is not None:
         used += _used(test.where, columns)
         conditions[WHERE] = str(test.where.value)
-    keys = manifest.models[test.model].config.writing().keys
+    keys = () if test.model in test.seeds else manifest.models[test.model].config.writing().keys
     plain = [*readable_columns(columns or {})] or [*(columns or ())]
     shown = [_spelled(columns, key, test.model, test.place) for key in keys] or plain[:MOST_SHOWN]
     compared: tuple[tuple[str, str], ...] = ()
-    own, others, within_ms = table_name(manifest.models[test.model].table), {}, None
+    own, others, within_ms = table_name(own_table(manifest, test.model)), {}, None
     match test.check:
         case NotNull():
             conditions[FAILING] = f"{identifier(column)} IS NULL"
@@ -143,7 +145,7 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
                     wheres=wheres,
                     failing=said(FAILING) if FAILING in conditions else "",
                     deadline=said(DEADLINE) if DEADLINE in conditions else "",
-                    parent=table_name(manifest.models[parent].table) if parent else "",
+                    parent=table_name(own_table(manifest, parent)) if parent else "",
                     field=name(others[parent][0]) if parent else "",
                     bounds=_bounds(test.check) if isinstance(test.check, RowCount) else "",
                 )
@@ -267,7 +269,7 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
     target = manifest.target
     names = Names(
         stream=identifier,
-        ref=lambda name: table_name(manifest.models[name].table),
+        ref=lambda name: table_name(own_table(manifest, name)),
         this="",
         vars=manifest.vars,
         target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
@@ -298,6 +300,11 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
     return TestQuery(text=body, reads=reads)
 
 
+def seed_columns(seed: Seed) -> Columns:
+    """The columns of a seed's table."""
+    return {column.name: stored_type(column.type) for column in seed.columns}
+
+
 def _declared_columns(manifest: Manifest, compiled: CompiledFiles, name: str) -> Columns | None:
     """The columns of a model's table as its SELECT says; None where only Spark's analyzer knows them."""
     known = compiled.known(name)
@@ -313,7 +320,7 @@ def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> st
         return name
     found = next((column for column in columns if column.lower() == name.lower()), None)
     if found is None:
-        what = f"The table of model '{model}' has no column '{name}'."
+        what = f"The table of '{model}' has no column '{name}'."
         raise ProjectError.of("unknown-column", what, fix=did_you_mean(name, columns), place=place)
     return found
 
@@ -392,5 +399,5 @@ def _beside(model: str, wanted: tuple[str, ...], others: Mapping[str, tuple[str,
 
 
 def _path(manifest: Manifest, model: str) -> tuple[str, ...]:
-    table = manifest.models[model].table
+    table = own_table(manifest, model)
     return table.catalog.lower(), table.namespace.lower(), table.name.lower()

@@ -28,7 +28,7 @@ from lakesql.compile.select import Select, output_columns
 from lakesql.compile.table import TableColumn
 from lakesql.decode import Node
 from lakesql.errors import InternalError, Problem, ProjectError
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, own_table
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.modes.batches.all_batches import batches_of
@@ -36,6 +36,7 @@ from lakesql.names import DELETED_AT, KEY_MISSING, NOT_AS_EXPECTED, POSITION, RO
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
+from lakesql.unit.data_test_query import seed_columns
 from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import TranslatedQuery, translate_condition, translate_query
@@ -119,7 +120,7 @@ class _DuckTest:
         tables: dict[tuple[str, ...], DuckTable] = {
             (name.lower(),): self.stream_table(name) for name in select.query.streams_read
         }
-        refs = {_path(self.manifest.models[it.name].table): it.name for it in select.model.facts.refs}
+        refs = {_path(own_table(self.manifest, it.name)): it.name for it in select.model.facts.refs}
         for path, name in refs.items():
             tables[path] = self.ref_table(name)
         # without columns for event times: a batch has no watermark
@@ -430,7 +431,10 @@ def _known(kind: str) -> str:
 
 
 def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[str, str]:
-    """The columns of a model's table with their types. Raises `NeedsSparkError` where only Spark knows them."""
+    """The columns of a model's table, or a seed's, with their types. Raises `NeedsSparkError` where only Spark knows
+    them."""
+    if name in manifest.seeds:
+        return {column: _known(kind) for column, kind in seed_columns(manifest.seeds[name]).items()}
     select = build_select(manifest, name, built)
     if select.columns is None:
         raise NeedsSparkError(f"the columns of model '{name}', which only Spark knows")
@@ -443,7 +447,7 @@ def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[s
             for stream in select.query.streams_read
         }
         for found in select.model.facts.refs:
-            read = manifest.models[found.name].table
+            read = own_table(manifest, found.name)
             tables[_path(read)] = DuckTable(found.name, _table_of(manifest, found.name, built))
         made = translate_query(select.query.sql, tables, None).columns
         types = {column: kind or stored_type(made[column]) for column, kind in types.items()}

@@ -95,6 +95,7 @@ WITHOUT_JAVA = {
     "freshness": (),
     "forecast": (),
     "test": ("--unit",),
+    "seed": (),
     "clean": (),
 }
 WITH_JAVA = {

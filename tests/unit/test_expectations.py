@@ -23,7 +23,7 @@ models:
 
 
 def read(text: str = TEXT) -> ModelProperties:
-    (node,), _, _ = read_sections(parse_yaml("p.yml", text))
+    (node,) = read_sections(parse_yaml("p.yml", text)).models
     return read_model_properties(node)
 
 

@@ -5,6 +5,7 @@ import pytest
 from lakesql.errors import Place, ProjectError
 from lakesql.model.properties import (
     ColumnProperties,
+    FileSections,
     Freshness,
     ModelProperties,
     read_model_properties,
@@ -16,32 +17,31 @@ from lakesql.project.yaml import parse_yaml
 
 def problems(text: str) -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
-        for node in read_sections(parse_yaml("p.yml", text))[0]:
+        for node in read_sections(parse_yaml("p.yml", text)).models:
             read_model_properties(node)
     return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
 
 
 def test_a_file_has_models_and_streams() -> None:
-    text = "x-a: 1\nmodels: [{name: m}, {}]\nstreams:\n- name: s\nunit_tests: [{name: t}]\n"
-    models, streams, tests = read_sections(parse_yaml("p.yml", text))
-    assert [node.plain() for node in tests] == [{"name": "t"}]
-    assert [node.plain() for node in models] == [{"name": "m"}, {}]
-    assert [node.plain() for node in streams] == [{"name": "s"}]
+    text = "x-a: 1\nmodels: [{name: m}, {}]\nstreams:\n- name: s\nunit_tests: [{name: t}]\nseeds: [{name: d}]\n"
+    sections = read_sections(parse_yaml("p.yml", text))
+    assert [node.plain() for node in sections.unit_tests] == [{"name": "t"}]
+    assert [node.plain() for node in sections.models] == [{"name": "m"}, {}]
+    assert [node.plain() for node in sections.streams] == [{"name": "s"}]
+    assert [node.plain() for node in sections.seeds] == [{"name": "d"}]
 
 
 @pytest.mark.parametrize("text", ["", "models:", "models: []\nstreams: ~", "x-only: 1"])
 def test_a_file_may_say_nothing(text: str) -> None:
-    assert read_sections(parse_yaml("p.yml", text)) == ((), (), ())
+    assert read_sections(parse_yaml("p.yml", text)) == FileSections()
 
 
 def test_every_property_of_a_model_is_read() -> None:
-    (node,), _, _ = read_sections(
-        parse_yaml(
-            "p.yml",
-            "models:\n  - description: 'a {{ b }}'\n    name: orders\n    columns:\n"
-            "      - {name: ID, description: its number, tests: [not_null, {expression: ID > 0}]}\n      - {name: b}\n",
-        )
+    text = (
+        "models:\n  - description: 'a {{ b }}'\n    name: orders\n    columns:\n"
+        "      - {name: ID, description: its number, tests: [not_null, {expression: ID > 0}]}\n      - {name: b}\n"
     )
+    (node,) = read_sections(parse_yaml("p.yml", text)).models
     found = read_model_properties(node)
     assert found == ModelProperties(
         place=Place("p.yml", 3, 5),
@@ -59,7 +59,7 @@ def test_every_property_of_a_model_is_read() -> None:
 def test_what_a_table_is_held_to_is_read() -> None:
     limits = "{warn_after: 90 seconds, error_after: 1 hour 30 minutes, max_average_small_files: 2.5, "
     limits += "max_compaction_lag: 2 days, max_dead_letter_ratio: 0}"
-    (node,), _, _ = read_sections(parse_yaml("p.yml", f"models: [{{name: a, freshness: {limits}}}]"))
+    (node,) = read_sections(parse_yaml("p.yml", f"models: [{{name: a, freshness: {limits}}}]")).models
     assert read_model_properties(node).freshness == Freshness(
         Duration("90 seconds", 90_000),
         Duration("1 hour 30 minutes", 5_400_000),

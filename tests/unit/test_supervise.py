@@ -34,6 +34,7 @@ from lakesql.run.build import Build, jobs_with_tests
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import Job, RunOptions
 from lakesql.run.models import Order
+from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.supervise import (
     ENDED,
     ENDING,
@@ -459,7 +460,7 @@ def test_an_interrupt_skips_what_was_to_read_on_and_no_model_that_is_done() -> N
 
 @pytest.mark.parametrize("is_ended", [False, True])
 def test_an_interrupt_skips_a_model_whose_tests_have_not_begun(is_ended: bool) -> None:
-    build = Build(None, "duckdb", {}, {"a": ()}, Order(), ())
+    build = Build(None, "duckdb", {}, {"a": ()}, Order(), (), SeedsFirst(None, (), (), "duckdb"))
     world = World({"a": [[0, "wait", "wait", "wait"]]}, with_tests=build)
     if is_ended:
         world.at[450] = world.interrupt.set

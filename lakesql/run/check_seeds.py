@@ -1,0 +1,53 @@
+"""Whether the values in the files of seeds are those of their types, and in which time zone they are read. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import tzinfo
+
+from lakesql.decode import collect
+from lakesql.errors import Problem, ProjectError
+from lakesql.graph.manifest import Manifest
+from lakesql.project.cache import CacheFile
+from lakesql.project.files import decode_seed, read_seed_content
+from lakesql.seed.seed import Seed
+from lakesql.seed.seed_rows import read_rows
+from lakesql.seed.seed_values import UTC_ZONE, find_zone
+
+TIME_ZONE = "spark.sql.session.timeZone"
+"""The setting by which Spark reads times without a zone: those of seeds are read by it too."""
+
+
+def check_seeds(manifest: Manifest, names: Iterable[str]) -> None:
+    """Raise `ProjectError` with the values and records of the seeds' files that are wrong.
+
+    A file that was right is not read again while neither it nor its contract changes.
+    """
+    cache = CacheFile(manifest.outputs.cache / "seeds.json")
+    zone, problems = zone_name(manifest), list[Problem]()
+    for seed in map(manifest.seeds.__getitem__, names):
+        version = seed.version(zone)
+        if cache.get(seed.name, version) is None and not _check(manifest, seed, find_zone(zone), problems):
+            cache.put(seed.name, version, True)
+    cache.save(manifest.seeds)
+    if problems:
+        raise ProjectError(problems)
+
+
+def _check(manifest: Manifest, seed: Seed, zone: tzinfo, problems: list[Problem]) -> bool:
+    """Read all rows of a seed; whether something is wrong with them, of which `problems` hears."""
+    count = len(problems)
+    content = read_seed_content(manifest.directory / seed.path, seed.path, manifest.settings.seeds.max_size)
+    text = decode_seed(content, seed.path)
+
+    def read() -> None:
+        for _ in read_rows(seed, text, zone):
+            pass
+
+    collect(problems, read)
+    return len(problems) > count
+
+
+def zone_name(manifest: Manifest) -> str:
+    """The time zone in which Spark reads times on the target."""
+    return manifest.target.spark.conf.get(TIME_ZONE, UTC_ZONE)

@@ -1,0 +1,82 @@
+"""The records of a seed's file, by RFC 4180, each with the line that it begins in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakesql.errors import Place, ProjectError
+
+LONGEST_VALUE = 2**31 - 1
+"""How long a value may be for Python's reader, whose own limit is lower than that of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRecord:
+    """A record: its values, the line that it begins in, and its lines as they stand in the file."""
+
+    values: list[str]
+    line: int
+    lines: list[str]
+
+    def place_of(self, value: int, path: str, delimiter: str) -> Place:
+        """Where the value of this number begins; where the record ends, if it has no such value."""
+        line, column, number, is_quoted = self.line, 1, 0, False
+        for character in "".join(self.lines).rstrip("\r\n"):
+            if number == value:
+                break
+            if character == '"':
+                is_quoted = not is_quoted
+            number += character == delimiter and not is_quoted
+            column += 1
+            if character == "\n":
+                line, column = line + 1, 1
+        return Place(path, line, column)
+
+
+def read_records(text: str, delimiter: str, path: str) -> Iterator[CsvRecord]:
+    """The records of a text, its header first, in their order; lines that are blank are left out.
+
+    A value is in double quotes where it has the delimiter, a quote or a line break in it; a quote within is doubled.
+    Raises `ProjectError` (`seed-syntax`) at the record whose quotes are not so.
+    """
+    csv.field_size_limit(LONGEST_VALUE)
+    lines = _Lines(io.StringIO(text, newline=""))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        begins, lines.current = lines.number + 1, []
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            is_open = "end of data" in str(error)
+            what = "A quote is never closed." if is_open else f"This record is no CSV: {error}."
+            raise ProjectError.of("seed-syntax", what, place=Place(path, begins)) from None
+        if not _is_blank(values):
+            yield CsvRecord(values, begins, lines.current)
+
+
+class _Lines:
+    """The lines of a file, of which those of the record that is read are kept."""
+
+    def __init__(self, file: io.StringIO) -> None:
+        self._file = file
+        self.number = 0
+        self.current: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._file)
+        self.number += 1
+        self.current.append(line)
+        return line
+
+
+def _is_blank(values: list[str]) -> bool:
+    """Whether a record is a line that has nothing in it, or nothing but blanks."""
+    return not values or (len(values) == 1 and values[0].isspace())
