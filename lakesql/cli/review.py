@@ -79,16 +79,19 @@ def compare_with(
     new = load_new(options, files)
     old = load_former(options, former, new)
     unmatched: tuple[str, ...] = ()
+    seeds: Collection[str] = ()
     match selected:
         case None:
-            names: Collection[str] = {*new.manifest.models, *(old.manifest.models if old is not None else ())}
+            versions = [version.manifest for version in (new, old) if version is not None]
+            names: Collection[str] = {name for each in versions for name in each.models}
+            seeds = {name for each in versions for name in each.seeds}
         case Selection():
-            names, unmatched = _select(selected, old, new)
+            names, seeds, unmatched = _select(selected, old, new)
         case _:
             names = selected
     gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
     try:
-        return Compared(old, new, compare(old, new, names, former.called), unmatched)
+        return Compared(old, new, compare(old, new, names, former.called, seeds), unmatched)
     finally:
         gc.enable()
 
@@ -155,7 +158,8 @@ def load_former(options: Options, former: Former, new: Version) -> Version | Non
     cache = FileCache(new.files.outputs.cache / "files.json")  # what has not changed since was parsed just now
     try:
         files = read_project(former.folder)
-        files = replace(files, directory=directory, outputs=new.files.outputs, selectors=None)
+        seeds = tuple(replace(it, digest=former.seeds.get(it.path, it.digest)) for it in files.seeds)
+        files = replace(files, directory=directory, outputs=new.files.outputs, selectors=None, seeds=seeds)
         target = _former_target(options, former, files, new)
         version = read_version(files, _loader(target, read_vars(options.vars), cache))
     except LakesqlError as error:
@@ -216,13 +220,17 @@ def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> L
     return load
 
 
-def _select(selection: Selection, old: Version | None, new: Version) -> tuple[Collection[str], tuple[str, ...]]:
-    """The names of the selected models, those that are gone among them, and the words that mean nothing in either."""
+def _select(
+    selection: Selection, old: Version | None, new: Version
+) -> tuple[Collection[str], Collection[str], tuple[str, ...]]:
+    """The names of the selected models and seeds, those that are gone among them, and the words that mean nothing in
+    either."""
     graphs: list[Graph] = [version.manifest.graph for version in (new, old) if version is not None]
     selected = [select_nodes(selection, graph) for graph in graphs]
-    ids = [it for found in selected for it in found.ids if it.startswith("model.")]
+    ids = {it for found in selected for it in found.ids}
     unmatched = [word for word in selected[0].unmatched if all(word in found.unmatched for found in selected)]
-    return sorted({id_.partition(".")[2] for id_ in ids}), tuple(unmatched)
+    models, seeds = (sorted(it.removeprefix(kind) for it in ids if it.startswith(kind)) for kind in ("model.", "seed."))
+    return models, seeds, tuple(unmatched)
 
 
 class StandIns(dict[str, str]):

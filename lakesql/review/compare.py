@@ -21,13 +21,17 @@ from lakesql.review.query_changes import find_contract_changes, find_query_chang
 from lakesql.review.readers import ReadersOf
 from lakesql.review.rebuilds import follow_rebuilds, upstream_of
 from lakesql.review.renames import find_renames, judge_rename
+from lakesql.review.seed_changes import review_seeds
 from lakesql.review.table_changes import created_spec, find_table_changes
 from lakesql.review.verdicts import ModelReview, Reason, Review, Statements, hardest_first, models_in_order, worst
 from lakesql.review.version import Version, model_name
 
 
-def compare(old: Version | None, new: Version, names: Collection[str], against: str) -> Review:
-    """What the change from `old` to `new` does to the models `names`, of either version; None where there was none.
+def compare(
+    old: Version | None, new: Version, names: Collection[str], against: str, seeds: Collection[str] = ()
+) -> Review:
+    """What the change from `old` to `new` does to the models `names` and the seeds, of either version; None where there
+    was none.
 
     `against` says what `old` is, for people.
     """
@@ -47,6 +51,7 @@ def compare(old: Version | None, new: Version, names: Collection[str], against: 
         if (columns := reviews[name].columns).names:
             reviews[name] = replace(reviews[name], downstream=readers.find(name, columns))
     found, upstream = ([it for it in reviews.values() if (it.name in shown) is is_shown] for is_shown in (True, False))
+    found += review_seeds(old, new, sorted(seeds), readers)
     return Review(against, models_in_order(found), models_in_order(upstream))
 
 

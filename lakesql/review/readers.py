@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakesql.compile.select import Select
-from lakesql.graph.graph import node_id
-from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.graph.manifest import Manifest, own_table, reads_model, ref_id
 from lakesql.review.table_changes import table_columns
 from lakesql.review.verdicts import ColumnChanges, ColumnReader
 from lakesql.review.version import Version
@@ -30,7 +29,7 @@ class ReadersOf:
         found: dict[str, ColumnReader] = {}
         for number, names in enumerate((columns.names, [column.name for column in columns.dropped])):
             version = (self.new, self.old)[number]
-            if version is not None and name in version.manifest.models and names:
+            if version is not None and _has_table(version.manifest, name) and names:
                 for reader in self._walk(number, name, {column.lower() for column in names}):
                     former = found.get(reader.name)
                     names = (*(former.columns if former else ()), *reader.columns)
@@ -40,7 +39,7 @@ class ReadersOf:
     def _walk(self, number: int, name: str, columns: set[str]) -> Iterator[ColumnReader]:
         version = self._version(number)
         changed, graph = {name: columns}, version.manifest.graph
-        below = graph.downstream([node_id("model", name)])
+        below = graph.downstream([ref_id(version.manifest, name)])
         for id_ in (id_ for id_ in graph.nodes if id_ in below) if below else ():
             reader = id_.partition(".")[2]
             for upstream, relation in _relations(version.manifest, reader):
@@ -70,19 +69,26 @@ class ReadersOf:
 
 
 def _relations(manifest: Manifest, name: str) -> Iterator[tuple[str, str]]:
-    """The models that a model reads, each with the relation by which its SELECT names it."""
+    """The models and seeds that a model reads, each with the relation by which its SELECT names it."""
     for reference in manifest.models[name].facts.refs:
-        if reference.name in manifest.models:
-            yield reference.name, str(manifest.models[reference.name].table).lower()
+        if _has_table(manifest, reference.name):
+            yield reference.name, str(own_table(manifest, reference.name)).lower()
     for reference in manifest.models[name].facts.streams:
         if reads_model(manifest, reference.name) is not None:
             yield reference.name, reference.name.lower()
+
+
+def _has_table(manifest: Manifest, name: str) -> bool:
+    return name in manifest.models or name in manifest.seeds
 
 
 def _columns(version: Version, name: str) -> Mapping[str, frozenset[str] | None]:
     """The columns of what a model reads."""
     manifest, columns = version.manifest, dict[str, frozenset[str] | None]()
     for upstream, relation in _relations(manifest, name):
+        if upstream in manifest.seeds:
+            columns[relation] = frozenset(column.name.lower() for column in manifest.seeds[upstream].columns)
+            continue
         read = version.select(upstream)
         known = table_columns(read) if isinstance(read, Select) else ()
         columns[relation] = frozenset(column.name.lower() for column in known) or None

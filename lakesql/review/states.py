@@ -1,4 +1,4 @@
-"""What `state:` means in a selection: which models and streams are new, and what of the others is modified."""
+"""What `state:` means in a selection: which models, streams and seeds are new, what of the others is modified."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lakesql.errors import Place
 from lakesql.graph.graph import node_id
 from lakesql.review.causes import ModelVersions, find_change
 from lakesql.review.option_changes import resolved
+from lakesql.review.seed_changes import compare_columns, is_modified
 from lakesql.review.table_changes import table_columns
 from lakesql.review.verdicts import ModelReview, Review
 from lakesql.review.version import Version
@@ -30,6 +31,13 @@ def find_states(old: Version | None, new: Version, review: Review) -> Mapping[st
             found[node_id("stream", name)] = frozenset({"new"})
         elif replace(former, place=Place("")) != replace(stream, place=Place("")):
             found[node_id("stream", name)] = frozenset({"modified", "modified.contract"})
+    for name, seed in new.manifest.seeds.items():
+        before = old.manifest.seeds.get(name) if old is not None else None
+        if before is None:
+            found[node_id("seed", name)] = frozenset({"new"})
+        elif is_modified(before, seed):
+            part = "contract" if compare_columns(before, seed).names else "body"
+            found[node_id("seed", name)] = frozenset({"modified", f"modified.{part}"})
     return found
 
 

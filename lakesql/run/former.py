@@ -8,14 +8,15 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from lakesql.errors import UsageError
+from lakesql.errors import ProjectError, UsageError
 from lakesql.model.table_name import TableName
-from lakesql.project.files import has_settings, read_text
-from lakesql.project.settings import SETTINGS_FILE, parse_settings
+from lakesql.project.files import SEED_SUFFIX, has_settings, read_text
+from lakesql.project.settings import SETTINGS_FILE, Paths, parse_settings
 from lakesql.source.kinds import CONNECTIONS
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -43,12 +44,14 @@ class NamedTarget:
 class Former:
     """A project as it was: its files in a folder, and what to call it. `target` is that of a manifest.
 
-    A folder without a project's settings is that of a commit in which there was no project.
+    A folder without a project's settings is that of a commit in which there was no project. Where the files of seeds
+    have their headers alone, `seeds` says what tells their contents from others, by their paths.
     """
 
     folder: Path
     called: str
     target: NamedTarget | None = None
+    seeds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_project(self) -> bool:
@@ -176,7 +179,23 @@ def _write_files(top: Path, commit: str, prefix: PurePosixPath, folder: Path) ->
     """
     listed = _git(top, ("ls-tree", "-r", "-z", "--full-tree", commit, "--", str(prefix))).stdout
     entries = [_entry(line) for line in listed.decode(errors="surrogateescape").split("\0") if line]
-    wanted = [it for it in entries if it.mode == _LINK or (it.mode in _FILES and it.path.suffix in _SUFFIXES)]
+    files = [it for it in entries if it.mode in _FILES]
+    links = [it for it in entries if it.mode == _LINK]
+    _write_entries(top, [*links, *(it for it in files if it.path.suffix in _SUFFIXES)], prefix, folder)
+    seeds = prefix / _seed_folder(folder)
+    is_seed = [it.path.suffix == SEED_SUFFIX and it.path.is_relative_to(seeds) for it in files]
+    _write_entries(top, [*compress(files, is_seed)], prefix, folder)
+
+
+def _seed_folder(folder: Path) -> str:
+    """Where the project in a folder has its seeds; whoever reads it says what is wrong with its settings."""
+    try:
+        return parse_settings(SETTINGS_FILE, read_text(folder / SETTINGS_FILE, SETTINGS_FILE)).paths.seeds
+    except (ProjectError, OSError):
+        return Paths().seeds
+
+
+def _write_entries(top: Path, wanted: Sequence[_TreeEntry], prefix: PurePosixPath, folder: Path) -> None:
     hashes = "".join(f"{it.hash}\n" for it in wanted).encode()
     contents = _contents(_git(top, ("cat-file", "--batch"), hashes).stdout) if wanted else iter(())
     for it, content in zip(wanted, contents, strict=True):
@@ -226,6 +245,8 @@ def open_state(folder: Path) -> Iterator[Former]:
         texts = {str(name): str(text) for name, text in manifest["files"].items()}
         settings = texts[SETTINGS_FILE]
         unknown = set(target.connections.values()) - CONNECTIONS.keys()
+        nodes = manifest["nodes"].values()
+        seeds = {str(it["path"]): str(it["digest"]) for it in nodes if it["resource_type"] == "seed"}
     except (ValueError, LookupError, TypeError, AttributeError):
         raise UsageError.of("state-outdated", _say_version(path)) from None
     if not settings or unknown:
@@ -238,7 +259,7 @@ def open_state(folder: Path) -> Iterator[Former]:
                 raise UsageError.of("state-outdated", f"{path} names a file outside of its project: {relative}.")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text.encode())
-        yield Former(root, f"{path}", target)
+        yield Former(root, f"{path}", target, seeds)
 
 
 def read_state_tables(folder: Path) -> Mapping[str, TableName]:

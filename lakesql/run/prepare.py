@@ -41,6 +41,7 @@ from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
 from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.nothing_new import empty_streams, keep_analysis, left_out_files
+from lakesql.run.seed_statuses import outdated_seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +97,8 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         context.emit(Noted(text, now_ms(), select.model.name))
 
     check_tables(context.manifest, context.catalog, select)
+    for text in outdated_seeds(context.manifest, context.catalog, (found.name for found in select.model.facts.refs)):
+        context.emit(Noted(text, now_ms(), select.model.name))
     sources = read_sources(session, context.brokers, bindings)
     for empty in empty_streams(select.model.name, sources):
         context.emit(empty)

@@ -28,6 +28,15 @@ def read_seed_statuses(manifest: Manifest, names: Iterable[str]) -> tuple[SeedSt
     return tuple(_read_status(manifest, opened, seed) for seed in seeds)
 
 
+def outdated_seeds(manifest: Manifest, opened: OpenCatalog, names: Iterable[str]) -> tuple[str, ...]:
+    """What is to be said of those of the names that are seeds, whose tables have not the rows of their files."""
+    seeds = [manifest.seeds[name] for name in names if name in manifest.seeds and name not in manifest.deferred]
+    statuses = [_read_status(manifest, opened, seed) for seed in seeds]
+    outdated = [status.seed.name for status in statuses if status.state == "outdated"]
+    changed = "as it was filled: its file or contract has changed since. To fill it again"
+    return tuple(f"joins seed {name} {changed}: lakesql seed --select {name}" for name in outdated)
+
+
 def _read_status(manifest: Manifest, opened: OpenCatalog, seed: Seed) -> SeedStatus:
     try:
         found = read_seed_table(opened, seed.table)

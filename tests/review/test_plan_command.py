@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -424,3 +425,72 @@ def test_every_cause_is_documented_and_met() -> None:
     page = (ROOT / "docs/plan.md").read_text("utf-8")
     assert {cause for cause in CAUSES if f"`{cause}`" not in page} == set()
     assert {verdict for verdict in VERDICTS if f"| `{verdict}` |" not in page} == set()
+
+
+def plan_of(run: Run, *arguments: str) -> dict[str, dict[str, Any]]:
+    code, out, err = run("plan", "-o", "json", *arguments)
+    assert (code, err) == (0, "")
+    return {it["name"]: it for it in json.loads(out)["models"] if it["reasons"]}
+
+
+SEED = "code,name,vat\nDE,Germany,0.19\n"
+
+
+@pytest.fixture
+def with_seed(shop: Path) -> Path:
+    """The project with a seed that a model joins, committed."""
+    (shop / "seeds").mkdir()
+    (shop / "seeds/countries.csv").write_text(SEED)
+    (shop / "seeds/seeds.yml").write_text(
+        "seeds: [{name: countries, columns: {code: string, name: string, vat: 'decimal(4,2)'}}]\n"
+    )
+    (shop / "models/named.sql").write_text(
+        "{{ config(mode='append') }}\nSELECT o.order_id, c.name FROM {{ stream('orders') }} AS o "
+        "LEFT JOIN {{ ref('countries') }} AS c ON c.code = o.status\n"
+    )
+    commit(shop)
+    return shop
+
+
+@pytest.mark.parametrize("with_state", [False, True])
+def test_what_a_changed_seed_means(run: Run, with_seed: Path, with_state: bool) -> None:
+    against = ("--state", "target/before") if with_state else ()
+    assert run("parse", "--target-path", "target/before")[0] == 0
+    assert plan_of(run, *against) == {}
+    edit(with_seed / "seeds/countries.csv", "0.19", "0.20")
+    (found,) = plan_of(run, *against).values()
+    (reason,) = found["reasons"]
+    assert (found["name"], found["verdict"], reason["condition"]) == ("seed.countries", "next-batch", "seed-changed")
+    assert reason["do"] == "lakesql seed --select countries"
+    assert run("ls", "-s", "state:modified", *(against or ("--against", "main")))[1] == "shop.countries\n"
+    edit(with_seed / "seeds/countries.csv", SEED.replace("0.19", "0.20"), "code,name,area\nDE,Germany,1\n")
+    edit(with_seed / "seeds/seeds.yml", "name: string, vat: 'decimal(4,2)'", "name: int, area: bigint")
+    found = plan_of(run, *against)["seed.countries"]
+    assert found["verdict"] == "alter"
+    assert found["columns"] == {
+        "added": [{"name": "area", "type": "bigint"}],
+        "dropped": [{"name": "vat", "type": "decimal(4,2)"}],
+        "retyped": [{"name": "name", "before": "string", "after": "int"}],
+    }
+    assert found["downstream"] == [{"name": "named", "columns": ["name"], "through": "seed.countries"}]
+    assert "seed.countries" in run("plan", *against)[1] and plan_of(run, *against, "-s", "products") == {}
+
+
+def test_seeds_that_come_and_go_are_said(run: Run, with_seed: Path) -> None:
+    (with_seed / "seeds/countries.csv").rename(with_seed / "seeds/regions.csv")
+    edit(with_seed / "seeds/seeds.yml", "countries", "regions")
+    edit(with_seed / "models/named.sql", "countries", "regions")
+    verdicts = {name: it["verdict"] for name, it in plan_of(run).items() if name.startswith("seed.")}
+    assert verdicts == {"seed.countries": "removed", "seed.regions": "added"}
+    edit(with_seed / "seeds/seeds.yml", "{name: regions, columns", "{name: regions, description: new, columns")
+    commit(with_seed)
+    edit(with_seed / "seeds/seeds.yml", "description: new", "description: newer")
+    found = plan_of(run)
+    assert {name: it["verdict"] for name, it in found.items()} == {"seed.regions": "docs"}
+
+
+def test_csv_files_that_are_no_seeds_are_not_read_of_a_commit(run: Run, shop: Path) -> None:
+    (shop / "landing").mkdir()
+    (shop / "landing/rows.csv").write_bytes(b"\xff\xfe")
+    commit(shop)
+    assert plan_of(run) == {}

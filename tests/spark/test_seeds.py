@@ -12,7 +12,7 @@ import pytest
 
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.events import SeedFinished
+from lakesql.events import Noted, SeedFinished
 from lakesql.run.seed import fill_seeds
 from lakesql.seed.seed_values import NoValueError, reader_of
 from lakesql.stream.types import parse_type
@@ -119,6 +119,10 @@ def test_a_model_joins_a_seed_and_what_its_file_has_by_the_next_run(project: Pro
     project.write("seeds/countries.csv", "code,since,name,eu\nFR,1958-01-01,France,yes\n")
     columns = "{code: string, name: string, since: timestamp, eu: string}"
     project.write("seeds/seeds.yml", f"seeds: [{{name: countries, columns: {columns}}}]\n")
+    project.record("orders", [{"code": "CH"}])
+    said = [event.text for event in project.run().check().of(Noted, "named")]
+    assert any("lakesql seed --select countries" in text for text in said), "before it is filled"
+    before.append({"code": "CH", "name": None})
     assert fill(project, "countries").done == "filled"
     project.record("orders", [{"code": "DE"}, {"code": "FR"}])
     project.run().check()

@@ -430,7 +430,7 @@ def test_two_fills_at_once_leave_the_rows_once(
         exchange(*arguments)
         if len(waited) < 2:
             waited.append(1)
-            together.wait(30)
+            together.wait(120)
 
     monkeypatch.setattr(seed_table, "_exchange", exchange_together)
     done: list[SeedFinished] = []
