@@ -755,7 +755,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "seed-not-filled": Condition(
         "The table of a seed cannot be written: the catalog or the storage refuses it, or others have altered it.",
-        "Do what the message says, and fill it again: `lakesql seed`. The table is as it was.",
+        "Do what the message says, and fill it again: `lakesql seed`. The table is as it was. Where the catalog takes "
+        "no other columns, as that of Hive or Nessie, make it anew: `lakesql drop SEED`, `lakesql seed`.",
     ),
     "seed-syntax": Condition(
         "The file of a seed is no table in CSV: a record has more or fewer values than the header, a quote is never "

@@ -121,8 +121,16 @@ def fill_seed_table(
 
 def drop_seed_table(opened: OpenCatalog, name: TableName) -> None:
     """Remove the table with its files."""
+    from pyiceberg.catalog import MetastoreCatalog
+
+    identifier = (name.namespace, name.name)
     with reaching(opened.profile):
-        opened.iceberg.purge_table((name.namespace, name.name))
+        try:
+            opened.iceberg.purge_table(identifier)
+        except NotImplementedError:  # Hive's, of which the way of other metastores does the same
+            if not isinstance(opened.iceberg, MetastoreCatalog):
+                raise
+            MetastoreCatalog.purge_table(opened.iceberg, identifier)
 
 
 def _commit(
@@ -134,13 +142,19 @@ def _commit(
     content: Sequence[pa.RecordBatch],
 ) -> bool:
     """Write the rows, and publish them; whether it was done: another commit may have come before."""
-    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
+    from pyiceberg.exceptions import CommitFailedException, RESTError, TableAlreadyExistsError, ValidationException
 
     try:
         _make_namespace(opened, seed.table.namespace)
         transaction = _begin(opened, seed, table, owner)
         _exchange(transaction, seed, table, version, content)
-        transaction.commit_transaction()
+        try:
+            transaction.commit_transaction()
+        except RESTError:
+            if table is not None:
+                raise
+            _make_empty(opened, seed, owner)  # Nessie takes no table with its first snapshot
+            return False
     except (CommitFailedException, ValidationException, TableAlreadyExistsError):
         return False
     except LakesqlError:
@@ -163,13 +177,11 @@ def _make_namespace(opened: OpenCatalog, namespace: str) -> None:
 
 def _begin(opened: OpenCatalog, seed: Seed, table: Table | None, owner: str) -> Transaction:
     """A transaction in which the table has the columns of the seed: of a new one, or of the one that is there."""
-    properties = {SEED_PROPERTY: owner}
-    if seed.properties.description:
-        properties["comment"] = seed.properties.description
+    properties = _own_properties(seed, owner)
+    name = (seed.table.namespace, seed.table.name)
     if table is None:
-        schema = _new_schema(seed)
-        name = (seed.table.namespace, seed.table.name)
-        return opened.iceberg.create_table_transaction(name, schema, properties={**PROPERTIES, **properties})
+        made = {**PROPERTIES, **properties}
+        return opened.iceberg.create_table_transaction(name, _new_schema(seed), properties=made)
     if not table.spec().is_unpartitioned() or not table.sort_order().is_unsorted:
         what = f"Table {seed.table} of seed '{seed.name}' was partitioned or ordered, which seeds are not."
         fix = f"Undo it by ALTER TABLE, or make it anew: lakesql drop {seed.name}, lakesql seed --select {seed.name}"
@@ -179,6 +191,18 @@ def _begin(opened: OpenCatalog, seed: Seed, table: Table | None, owner: str) -> 
         transaction.set_properties(properties)
     _change_columns(transaction, seed, table.schema())
     return transaction
+
+
+def _own_properties(seed: Seed, owner: str) -> dict[str, str]:
+    comment = {"comment": seed.properties.description} if seed.properties.description else {}
+    return {SEED_PROPERTY: owner, **comment}
+
+
+def _make_empty(opened: OpenCatalog, seed: Seed, owner: str) -> None:
+    """Make the table without a row: its first rows come by the next commit."""
+    name = (seed.table.namespace, seed.table.name)
+    made = {**PROPERTIES, **_own_properties(seed, owner)}
+    opened.iceberg.create_table(name, _new_schema(seed), properties=made)
 
 
 def _change_columns(transaction: Transaction, seed: Seed, stored: Schema) -> None:

@@ -19,7 +19,7 @@ from lakesql.project.profiles import Target
 from lakesql.project.settings import Settings
 from lakesql.seed.csv_records import CsvRecord, read_records
 from lakesql.seed.seed_contract import SeedContract
-from lakesql.stream.stream import UNNAMABLE, Column
+from lakesql.stream.stream import Column
 
 TEXT = "string"
 """The type of all columns of a seed without a contract."""
@@ -115,7 +115,7 @@ def _find_doubles(header: CsvRecord, path: str, delimiter: str) -> Iterator[Prob
 
 def _check_names(header: CsvRecord, path: str, delimiter: str) -> Iterator[Problem]:
     """Names of a header without a contract that no column of a table can have."""
-    fix = f"Rename it in the header. Or declare the columns: {UNNAMABLE}"
+    fix = "Rename it in the header. Or declare the seed's columns: `a_b: {type: string, from: 'a.b'}`."
     for position, name in enumerate(header_names(header)):
         try:
             check_landing(name, header.place_of(position, path, delimiter))

@@ -118,14 +118,14 @@ class _ColumnOptions:
     )
 
 
-UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
+_UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
 
 _DECLARE = "Declare the stream's `columns`, without this one."
-_DECLARE_NAMED = f"Declare the stream's `columns`. {UNNAMABLE}"
+_DECLARE_NAMED = f"Declare the stream's `columns`. {_UNNAMABLE}"
 
 
 def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
-    check_column(name, places.get(name, node.place), UNNAMABLE)
+    check_column(name, places.get(name, node.place), _UNNAMABLE)
     if isinstance(node.value, str):
         node = Node({"type": node}, node.place)
     options = decode(node, _ColumnOptions, what=f"column '{name}'")
