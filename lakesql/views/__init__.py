@@ -1,0 +1,1 @@
+"""How the table of a SELECT over tables is kept equal to it: the statements that compute what has changed."""

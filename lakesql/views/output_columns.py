@@ -1,0 +1,88 @@
+"""The columns that a SELECT makes, each with its expression; and whether two expressions are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from lakesql.views.view_tree import OutputColumn, OutputColumns, ViewItem, ViewJoin, items_of
+
+
+def columns_of_select(select: exp.Select, joins: tuple[ViewJoin, ...]) -> OutputColumns:
+    """The columns between SELECT and FROM; stars are those of the entries of FROM, where these are known."""
+    columns: list[OutputColumn] = []
+    is_open = False
+    for expression in select.expressions:
+        if isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and expression.is_star):
+            starred = _starred(expression, joins)
+            is_open = is_open or starred is None
+            columns += starred or ()
+        elif isinstance(expression, exp.Aliases):
+            is_open = True
+        else:
+            columns.append(OutputColumn(expression.alias_or_name, expression.unalias()))
+    return OutputColumns(tuple(columns), is_open)
+
+
+def _starred(star: exp.Expr, joins: tuple[ViewJoin, ...]) -> list[OutputColumn] | None:
+    """The columns that a star stands for; None where they are not known."""
+    options = star.this if isinstance(star, exp.Column) else star
+    if any(options.args.values()):
+        return None
+    table = star.table.lower() if isinstance(star, exp.Column) else ""
+    if any(join.is_natural or join.is_by_name for join in joins):
+        return None
+    columns: list[OutputColumn] = []
+    hidden = {id(item) for join in joins if join.kind in ("semi", "anti") for item in items_of((join,))}
+    for item in items_of(joins):
+        if id(item) in hidden or (table and item.alias.lower() != table):
+            continue
+        if item.names is None:
+            return None
+        columns += [OutputColumn(name, exp.column(name, table=item.alias)) for name in item.names]
+    return columns
+
+
+def find_expression(
+    wanted: exp.Expr, outputs: OutputColumns, items: Sequence[ViewItem], by_name: bool
+) -> OutputColumn | None:
+    """The output that is an expression over the entries of a FROM."""
+    text = spelled_expression(wanted, items, by_name)
+    for column in outputs.columns:
+        if spelled_expression(column.expression, items, by_name) == text:
+            return column
+    is_plain = isinstance(wanted, exp.Column) and len(items) == 1
+    if outputs.is_open and is_plain and outputs.find(wanted.name) is None:
+        return OutputColumn(wanted.name, wanted)
+    return None
+
+
+def spelled_expression(node: exp.Expr, items: Sequence[ViewItem], by_name: bool) -> str:
+    """An expression in one spelling, each column behind the entry that it surely is of. `by_name`: some entries are
+    joined by USING, so that one name may mean a column of two."""
+
+    def qualified(inner: exp.Expr) -> exp.Expr:
+        if not isinstance(inner, exp.Column) or inner.is_star:
+            return inner
+        path = [part.name.lower() for part in inner.parts]
+        aliases = {item.alias.lower() for item in items}
+        if len(path) == 1:
+            path = [*_owner(path[0], items, by_name), *path]
+        elif path[0] not in aliases:  # a field of a struct
+            path = [*_owner(path[0], items, by_name), *path]
+        return exp.Column(this=exp.to_identifier(".".join(path), quoted=True))
+
+    return node.copy().transform(qualified).sql("spark")
+
+
+def _owner(name: str, items: Sequence[ViewItem], by_name: bool) -> Iterator[str]:
+    """The alias of the one entry that has a column."""
+    if len(items) == 1:
+        yield items[0].alias.lower()
+        return
+    if by_name or any(item.names is None for item in items):
+        return
+    owners = [item for item in items if name in (known.lower() for known in item.names or ())]
+    if len(owners) == 1:
+        yield owners[0].alias.lower()

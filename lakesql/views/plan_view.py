@@ -1,0 +1,232 @@
+"""How the table of a SELECT over tables is kept equal to it: by key or in full, and the statements for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lakesql.compile.quote import identifier
+from lakesql.select.sqltext import Findings, findings_by_offset
+from lakesql.views.changed_rows import ROW, ChangedRows
+from lakesql.views.read_view import ViewText, read_tree, read_view
+from lakesql.views.steadiness import ordered_aggregates, random_calls, timed_calls
+from lakesql.views.units import is_whole, keys_of, unit_of
+from lakesql.views.view_tree import CannotKeepError, InnerQuery, Input, ViewBlock, ViewQuery, ViewSet
+
+Way = Literal["difference", "key", "full"]
+TOUCHED = "_lakesql_touched"
+"""The view of the units that a refresh computes anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why the rows that a change reaches cannot be told, and where in the text that stands."""
+
+    reason: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyProblem:
+    """What is wrong with the keys of a view.
+
+    `keys-needed`: none are given and none follow. `not-an-output`: a key is no column. `key-twice`: it is given, or an
+    output, more than once. `not-the-group`: an aggregate has other keys than its GROUP BY. `random-key`: a key has
+    another value each time.
+    """
+
+    kind: Literal["keys-needed", "not-an-output", "key-twice", "not-the-group", "random-key"]
+    what: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """How a view is kept.
+
+    `reason` says why not by a cheaper way, and `offset` where that stands ('' and 0 where nothing is in the way).
+    `keys` tell the rows apart. `unit`: the rows that have these outputs in common are computed anew together.
+    `in_full` are the inputs, by number, whose change asks for the whole SELECT. `is_timed`: its rows change with time,
+    though no input has changed. `query` is the SELECT over the inputs as they are.
+    """
+
+    way: Way
+    reason: str = ""
+    offset: int = 0
+    keys: tuple[str, ...] = ()
+    unit: tuple[str, ...] = ()
+    query: str = ""
+    in_full: Mapping[int, Obstacle] = field(default_factory=dict)
+    is_timed: bool = False
+    problems: tuple[KeyProblem, ...] = ()
+    _view: ViewText | None = field(default=None, repr=False, compare=False)
+    _tree: ViewQuery | None = field(default=None, repr=False, compare=False)
+
+    def way_for(self, changed: Collection[int]) -> Way:
+        """How the view is kept where these inputs have changed."""
+        return "full" if self.way == "full" or not self.in_full.keys().isdisjoint(changed) else self.way
+
+    def touched(self, changed: Collection[int]) -> str:
+        """The units that a change of these inputs can reach: a SELECT of `unit`, each once."""
+        assert self._view is not None and self._tree is not None, "there is none of a view that is kept in full"
+        return ChangedRows(self._view, frozenset(changed)).touched(self._tree, self.unit)
+
+    @property
+    def touched_rows(self) -> str:
+        """The rows of the SELECT whose unit is in the view `_lakesql_touched`."""
+        same = " AND ".join(f"{ROW}.{identifier(name)} <=> {TOUCHED}.{identifier(name)}" for name in self.unit)
+        return f"SELECT {ROW}.*\nFROM (\n{self.query}\n) AS {ROW}\nLEFT SEMI JOIN {TOUCHED}\n  ON {same}"
+
+
+def plan_view(
+    text: str,
+    inputs: Sequence[Input],
+    keys: Sequence[str] = (),
+    refresh: Literal["", "incremental", "full"] = "",
+    findings: Findings | None = None,
+) -> ViewPlan:
+    """How the table of a SELECT is kept. `keys` are those of the configuration; without them they follow from it.
+
+    `refresh='full'` asks for the whole SELECT each time. Raises `ProjectError` where the text cannot be read.
+    """
+    view, parsed = read_view(text, inputs, findings or findings_by_offset())
+    is_timed = next(timed_calls(view.text), None) is not None
+    try:
+        tree = read_tree(view, parsed)
+    except CannotKeepError as error:
+        return _in_full(view, error, keys, is_timed)
+    query = ChangedRows(view, frozenset()).whole(tree.span, "new")
+    own, problems = _keys(view, tree, keys)
+    obstacle = next(_unsteady(view), None)
+    try:
+        unit = unit_of(tree)
+        unit = own if unit is None else unit
+        if isinstance(tree, ViewBlock) and is_whole(tree):
+            raise CannotKeepError("an aggregate without GROUP BY has one row, of all rows", tree.mark)
+    except CannotKeepError as error:
+        obstacle = obstacle or _obstacle(view, error)
+        unit = ()
+    in_full = dict(_obstacles(view, tree))
+    if isinstance(tree, ViewSet):
+        in_full |= _unnamed_branches(view, tree)
+    if obstacle is None and tree.reads and tree.reads <= in_full.keys():
+        obstacle = in_full[min(in_full)]
+    if refresh == "full" or obstacle is not None or problems:
+        reason, offset = ("", 0) if obstacle is None else (obstacle.reason, obstacle.offset)
+        return ViewPlan("full", reason, offset, own, (), query, {}, is_timed, problems, view, tree)
+    reason, offset = next(((one.reason, one.offset) for one in in_full.values()), ("", 0))
+    return ViewPlan("key", reason, offset, own, unit, query, in_full, is_timed, problems, view, tree)
+
+
+def _in_full(view: ViewText, error: CannotKeepError, keys: Sequence[str], is_timed: bool) -> ViewPlan:
+    """The plan of a SELECT whose form is none that can be kept."""
+    obstacle = _obstacle(view, error)
+    query = ChangedRows(view, frozenset()).whole((0, len(view.text.tokens)), "new")
+    return ViewPlan("full", obstacle.reason, obstacle.offset, tuple(keys), (), query, {}, is_timed)
+
+
+def _obstacle(view: ViewText, error: CannotKeepError) -> Obstacle:
+    return Obstacle(error.reason, view.text.tokens[min(error.token, len(view.text.tokens) - 1)].start)
+
+
+def _unsteady(view: ViewText) -> Iterator[Obstacle]:
+    """What makes other rows when the SELECT runs again."""
+    tokens = view.text.tokens
+    for at in timed_calls(view.text):
+        yield Obstacle(f"{tokens[at].text}() changes with time", tokens[at].start)
+    for at in random_calls(view.text):
+        yield Obstacle(f"{tokens[at].text}() gives another value each time", tokens[at].start)
+    for at in ordered_aggregates(view.text):
+        yield Obstacle(f"{tokens[at].text}() depends on the order of rows", tokens[at].start)
+
+
+# --- keys
+
+
+def _keys(view: ViewText, tree: ViewQuery, given: Sequence[str]) -> tuple[tuple[str, ...], tuple[KeyProblem, ...]]:
+    """The keys of a view, and what is wrong with them."""
+    start = view.text.tokens[tree.span[0]].start
+    follow = keys_of(tree)
+    if not given and follow is None and not (isinstance(tree, ViewBlock) and is_whole(tree)):
+        return (), (KeyProblem("keys-needed", "nothing says what tells its rows apart", start),)
+    keys = tuple(given or follow or ())
+    problems: list[KeyProblem] = []
+    folded = [name.lower() for name in keys]
+    names = [column.name.lower() for column in tree.outputs.columns]
+    for key, name in zip(keys, folded, strict=True):
+        if folded.count(name) > 1 or names.count(name) > 1:
+            problems.append(KeyProblem("key-twice", f"'{key}' stands twice", start))
+        elif name not in names and not tree.outputs.is_open:
+            problems.append(KeyProblem("not-an-output", f"'{key}' is none of its columns", start))
+    if isinstance(tree, ViewBlock) and tree.is_grouped and not tree.has_windows and given:
+        group = {name.lower() for name in follow or ()}
+        if follow is not None and group != set(folded):
+            what = f"the keys are {', '.join(keys)}, and its GROUP BY makes {', '.join(follow) or 'one row'}"
+            problems.append(KeyProblem("not-the-group", what, start))
+    return keys, tuple(dict.fromkeys(problems))
+
+
+# --- inputs whose change reaches every row
+
+
+def _obstacles(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle]]:
+    """The inputs of which a change may reach any row of the query, each with the reason."""
+    if isinstance(query, ViewSet):
+        for branch in query.branches:
+            yield from _obstacles(view, branch)
+        return
+    for item in query.items:
+        if item.query is not None:
+            yield from _obstacles(view, item.query)
+            yield from _of_unit(view, item.query)
+    for inner in query.inner:
+        yield from _obstacles(view, inner.query)
+        if reason := _reaches_all(view, inner):
+            offset = view.text.tokens[inner.offset_token].start
+            yield from ((number, Obstacle(reason, offset)) for number in sorted(inner.query.reads))
+
+
+def _of_unit(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle]]:
+    """The inputs of a query, where no output of it says which of its rows a change reaches."""
+    try:
+        unit = unit_of(query)
+        if unit == ():
+            raise CannotKeepError("an aggregate in FROM whose GROUP BY is none of its outputs", query.span[0])
+        if isinstance(query, ViewSet):
+            yield from _unnamed_branches(view, query).items()
+    except CannotKeepError as error:
+        obstacle = _obstacle(view, error)
+        yield from ((number, obstacle) for number in sorted(query.reads))
+
+
+def _unnamed_branches(view: ViewText, query: ViewSet) -> dict[int, Obstacle]:
+    """The inputs of a set operation with a star whose columns are not known: they are matched by their place. A branch
+    whose own rows cannot be told is in the way too."""
+    found: dict[int, Obstacle] = {}
+    for branch in query.branches:
+        found |= dict(_of_unit(view, branch))
+        if branch.outputs.names is None or len(branch.outputs.names) != len(query.outputs.names or ()):
+            obstacle = Obstacle("a star stands for columns that are not known", view.text.tokens[branch.span[0]].start)
+            found |= dict.fromkeys(branch.reads, obstacle)
+    return found
+
+
+def _reaches_all(view: ViewText, inner: InnerQuery) -> str:
+    """Why a change of what a query inside an expression reads may reach any row; '' where it reaches some."""
+    if inner.place not in ("where", "select"):
+        return "a query in this place is compared with every row"
+    if inner.form == "in":
+        if inner.left is None:
+            return "a query behind IN whose left side is no column"
+        width = inner.query.outputs.names
+        if width is None or (len(width) != 1 and not inner.is_positive):
+            return "a query behind NOT IN with more than one column"
+        is_taken_apart = next(_of_unit(view, inner.query), None) is not None
+        unit = None if is_taken_apart else unit_of(inner.query)
+        if is_taken_apart or (unit is not None and inner.is_correlated):
+            return "a query behind IN that groups"
+        return ""
+    if not inner.is_correlated:
+        return "a query in an expression that is the same for every row"
+    return ""

@@ -1,0 +1,91 @@
+"""Which functions of a SELECT give another value when it runs again over the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from sqlglot.tokenizer_core import TokenType
+
+from lakesql.select.sqltext import Text
+
+TIMED = frozenset(
+    {"now", "current_date", "curdate", "current_timestamp", "localtimestamp", "current_time", "unix_timestamp"}
+)
+"""Functions whose value is the time at which the SELECT runs; `unix_timestamp` where it has no argument."""
+
+RANDOM = frozenset(
+    {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"}
+    | {"spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"}
+)
+"""Functions that give another value each time, or one that depends on where a row is stored."""
+
+ORDERED = frozenset(
+    {"first", "first_value", "last", "last_value", "any_value", "collect_list", "collect_set", "array_agg"}
+    | {"percentile_approx", "approx_percentile", "histogram_numeric", "approx_top_k", "mode"}
+)
+"""Aggregates whose value depends on the order in which the rows come."""
+
+LISTED = frozenset({"listagg", "string_agg"})
+"""The same, unless WITHIN GROUP says the order."""
+
+_SORTS = frozenset({"sort_array", "array_sort", "size", "array_size", "cardinality"})
+"""Functions over a collected list that give the same for each order of it."""
+
+_WITHOUT_BRACKETS = frozenset({"current_date", "current_timestamp", "localtimestamp", "current_time"})
+
+
+def timed_calls(text: Text) -> Iterator[int]:
+    """The tokens of functions whose value is the time at which the SELECT runs."""
+    for at, name in _named_calls(text):
+        if name not in TIMED:
+            continue
+        has_argument = _kind_at(text, at + 1) is TokenType.L_PAREN and _kind_at(text, at + 2) is not TokenType.R_PAREN
+        if name != "unix_timestamp" or not has_argument:
+            yield at
+
+
+def random_calls(text: Text) -> Iterator[int]:
+    """The tokens of functions that give another value each time."""
+    yield from (at for at, name in _named_calls(text) if name in RANDOM)
+
+
+def ordered_aggregates(text: Text) -> Iterator[int]:
+    """The tokens of aggregates whose value depends on the order in which rows come, where nothing sorts them."""
+    for at in sorted(at for calls in text.aggregates.values() for at in calls):
+        name = text.tokens[at].text.lower()
+        if name in LISTED and not _says_order(text, at):
+            yield at
+        elif name in ORDERED and not _is_sorted(text, at):
+            yield at
+
+
+def _says_order(text: Text, at: int) -> bool:
+    depth = text.depths[at]
+    close = next(
+        index
+        for index in range(at + 2, len(text.tokens))
+        if text.depths[index] == depth and text.tokens[index].token_type is TokenType.R_PAREN
+    )
+    return "WITHIN" in (text.tokens[close + 1].text.upper().split() if close + 1 < len(text.tokens) else [])
+
+
+def _is_sorted(text: Text, at: int) -> bool:
+    return at > 1 and text.tokens[at - 2].text.lower() in _SORTS
+
+
+def _named_calls(text: Text) -> Iterator[tuple[int, str]]:
+    """The words that call a function, each with its token."""
+    kinds = [token.token_type for token in text.tokens]
+    for at, (kind, after) in enumerate(pairwise([*kinds, None])):
+        name = text.tokens[at].text.lower()
+        if kind in (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER):
+            continue
+        is_called = after is TokenType.L_PAREN
+        is_a_name = _kind_at(text, at - 1) in (TokenType.DOT, TokenType.ALIAS) or after is TokenType.DOT
+        if is_called or (name in _WITHOUT_BRACKETS and not is_a_name):
+            yield at, name
+
+
+def _kind_at(text: Text, index: int) -> TokenType | None:
+    return text.tokens[index].token_type if 0 <= index < len(text.tokens) else None

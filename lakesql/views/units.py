@@ -1,0 +1,153 @@
+"""Which rows of a query are computed anew together: the outputs whose values say so, and what tells its rows apart."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from lakesql.views.output_columns import find_expression
+from lakesql.views.view_tree import CannotKeepError, OutputColumn, ViewBlock, ViewItem, ViewQuery, ViewSet
+
+
+def unit_of(query: ViewQuery) -> tuple[str, ...] | None:
+    """The outputs that rows have in common which depend on the same rows of the inputs; None where each row of the
+    query comes from one row of its FROM. Raises `CannotKeepError` where no output says it."""
+    if isinstance(query, ViewSet):
+        return None if query.is_all else _all_outputs(query)
+    if not (query.is_grouped or query.is_distinct or query.has_windows):
+        return None
+    group = _grouped_outputs(query) if query.is_grouped else None
+    if query.has_windows:
+        parts = _window_outputs(query)
+        return parts if group is None else tuple(name for name in parts if name in group)
+    if group is not None:
+        if query.is_distinct and len(group) < len(_group_of(query)):
+            raise CannotKeepError("DISTINCT over groups that no outputs tell apart", query.mark)
+        return group
+    return _all_outputs(query)
+
+
+def keys_of(query: ViewQuery) -> tuple[str, ...] | None:
+    """The outputs that tell the rows of a query apart by themselves; None where none are known to."""
+    if isinstance(query, ViewSet):
+        return None if query.is_all else query.outputs.names
+    if query.is_grouped:
+        group = _grouped_outputs(query)
+        return group if len(group) == len(_group_of(query)) and not _has_sets(query) else None
+    if query.is_distinct:
+        return query.outputs.names
+    return _passed_keys(query)
+
+
+def is_whole(query: ViewBlock) -> bool:
+    """Whether it is an aggregate without GROUP BY, which has one row, also on nothing."""
+    return query.is_grouped and not query.select.args.get("group")
+
+
+def _passed_keys(query: ViewBlock) -> tuple[str, ...] | None:
+    """The keys of the one query that a SELECT passes on."""
+    items = list(query.items)
+    if len(items) != 1 or items[0].query is None or query.tail is not None:
+        return None
+    keys = keys_of(items[0].query)
+    inner = items[0].query.outputs.names
+    if keys is None or inner is None or items[0].names is None:
+        return None
+    passed: list[str] = []
+    for key in keys:
+        name = items[0].names[[known.lower() for known in inner].index(key.lower())]
+        column = find_expression(exp.column(name), query.outputs, items, False)
+        if column is None:
+            return None
+        passed.append(column.name)
+    return tuple(passed)
+
+
+def _all_outputs(query: ViewQuery) -> tuple[str, ...]:
+    names = query.outputs.names
+    if names is None:
+        raise CannotKeepError("a star stands for columns that are not known", query.span[0])
+    return names
+
+
+def _grouped_outputs(query: ViewBlock) -> tuple[str, ...]:
+    """The outputs that are expressions of the GROUP BY."""
+    items = list(query.items)
+    found = [find_expression(one, query.outputs, items, _is_by_name(query)) for one in _group_of(query)]
+    return tuple(dict.fromkeys(column.name for column in found if column is not None))
+
+
+def _group_of(query: ViewBlock) -> list[exp.Expr]:
+    """The expressions of a GROUP BY, each once; an ordinal or an alias stands for that output's expression."""
+    group = query.select.args.get("group")
+    if group is None:
+        return []
+    if group.args.get("all") is True:
+        return [column.expression for column in query.outputs.columns if not _aggregates(column)]
+    listed = list(group.expressions)
+    for key in ("rollup", "cube", "grouping_sets"):
+        for sets in group.args.get(key) or ():
+            listed += _columns_of_sets(sets)
+    plain: list[exp.Expr] = []
+    for one in listed:
+        plain += _columns_of_sets(one) if isinstance(one, exp.Rollup | exp.Cube | exp.GroupingSets) else [one]
+    named = [_named_output(one, query) for one in plain]
+    return list({one.sql("spark"): one for one in named}.values())
+
+
+def _has_sets(query: ViewBlock) -> bool:
+    group = query.select.args.get("group")
+    return group is not None and bool(group.find(exp.Rollup, exp.Cube, exp.GroupingSets))
+
+
+def _columns_of_sets(sets: exp.Expr) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    for one in sets.expressions:
+        inner = one.unnest() if isinstance(one, exp.Paren) else one
+        found += inner.expressions if isinstance(inner, exp.Tuple) else [inner]
+    return found
+
+
+def _named_output(one: exp.Expr, query: ViewBlock) -> exp.Expr:
+    """What an expression of GROUP BY means: an output by its place or its alias, where no column has that name."""
+    if isinstance(one, exp.Literal) and one.is_int and not query.outputs.is_open:
+        return query.outputs.columns[int(one.name) - 1].expression
+    if not isinstance(one, exp.Column) or one.table:
+        return one
+    output = query.outputs.find(one.name)
+    is_column = any(_has_column(item, one.name) for item in query.items)
+    if output is None or is_column:
+        return one
+    uses_it = any(column.name.lower() == one.name.lower() for column in output.expression.find_all(exp.Column))
+    return one if uses_it else output.expression
+
+
+def _has_column(item: ViewItem, name: str) -> bool:
+    return name.lower() in (known.lower() for known in item.names or ())
+
+
+def _aggregates(column: OutputColumn) -> bool:
+    return column.expression.find(exp.AggFunc) is not None
+
+
+def _window_outputs(query: ViewBlock) -> tuple[str, ...]:
+    """The outputs by which all windows of a SELECT are parted."""
+    items = list(query.items)
+    named = {window.name.lower(): window for window in query.select.args.get("windows") or ()}
+    common: list[str] | None = None
+    for window in query.select.find_all(exp.Window):
+        if window.find_ancestor(exp.Query) is not query.select or window.parent is query.select:
+            continue
+        said = named.get(window.alias.lower(), window) if window.alias else window
+        columns = [
+            find_expression(part, query.outputs, items, _is_by_name(query))
+            for part in said.args.get("partition_by") or ()
+        ]
+        names = [column.name for column in columns if column is not None]
+        common = names if common is None else [name for name in common if name in names]
+    if not common:
+        raise CannotKeepError("a window whose PARTITION BY is none of the outputs looks at all rows", query.mark)
+    return tuple(dict.fromkeys(common))
+
+
+def _is_by_name(query: ViewBlock) -> bool:
+    return any(join.is_natural or join.is_by_name for join in query.joins)

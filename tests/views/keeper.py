@@ -1,0 +1,165 @@
+"""Views kept on DuckDB by the statements of `plan_view`, over random tables that change: the oracle is the SELECT."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import duckdb
+import sqlglot
+
+from lakesql.views.plan_view import ViewPlan
+from lakesql.views.view_tree import Input
+
+Row: TypeAlias = tuple[object, ...]
+Rows: TypeAlias = list[Row]
+
+INPUTS = (
+    Input(("lake", "shop", "orders"), ("id", "cust", "amount", "region"), ("int", "int", "int", "string")),
+    Input(("lake", "shop", "customers"), ("id", "name", "region"), ("int", "string", "string")),
+    Input(("lake", "shop", "pays"), ("cust", "paid", "price"), ("int", "int", "decimal(6,2)")),
+)
+"""Three tables whose values are few, so that they meet, double and are NULL."""
+
+DUCK_TYPES = {"int": "INTEGER", "string": "VARCHAR", "decimal(6,2)": "DECIMAL(6,2)"}
+
+
+def some_value(kind: str, dice: random.Random) -> object:
+    """A value of a type, or NULL."""
+    if dice.random() < 0.15:
+        return None
+    if kind == "string":
+        return dice.choice("abc")
+    return dice.randrange(5) if kind == "int" else dice.randrange(-3, 6) / 2
+
+
+def some_rows(one: Input, dice: random.Random, most: int = 7) -> Rows:
+    """Rows of a table: none, or some, two of them perhaps equal."""
+    return [tuple(some_value(kind, dice) for kind in one.types) for _ in range(dice.randrange(most))]
+
+
+def changed_rows(rows: Rows, one: Input, dice: random.Random) -> Rows:
+    """The rows after inserts, updates and deletes, or a truncate."""
+    if dice.random() < 0.1:
+        return []
+    kept = [row for row in rows if dice.random() > 0.25]
+    for at in range(len(kept)):
+        if dice.random() < 0.25:
+            column = dice.randrange(len(one.types))
+            kept[at] = (*kept[at][:column], some_value(one.types[column], dice), *kept[at][column + 1 :])
+    return kept + some_rows(one, dice, 3)
+
+
+@lru_cache(maxsize=None)
+def duck(text: str) -> str:
+    """A statement in Spark's SQL as DuckDB's."""
+    return sqlglot.transpile(text, read="spark", write="duckdb")[0]
+
+
+@dataclass(frozen=True)
+class Change:
+    """The rows of each input before and after; those not in `changed` are the same."""
+
+    old: tuple[Rows, ...]
+    new: tuple[Rows, ...]
+    changed: frozenset[int]
+
+
+def some_change(dice: random.Random, reads: Sequence[int]) -> Change:
+    """Random tables, of which some that are read change."""
+    old = tuple(some_rows(one, dice) for one in INPUTS)
+    changed = frozenset(number for number in reads if dice.random() < 0.6) or frozenset({dice.choice(reads)})
+    new = tuple(
+        changed_rows(rows, one, dice) if number in changed else rows
+        for number, (rows, one) in enumerate(zip(old, INPUTS, strict=True))
+    )
+    return Change(old, new, changed)
+
+
+class Database:
+    """DuckDB with the views that a refresh reads."""
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+        self.connection.execute("SET threads = 1")
+        self.shown: set[str] = set()
+
+    def show(self, change: Change, reads: Sequence[int]) -> None:
+        """Makes the views of the inputs of a refresh: `old`, `gone` and `come` of those that have changed alone."""
+        wanted: dict[str, tuple[Input, Rows]] = {}
+        for number in reads:
+            one, old, new = INPUTS[number], change.old[number], change.new[number]
+            wanted |= {f"_lakesql_new_{number}": (one, new), f"oracle_old_{number}": (one, old)}
+            if number in change.changed:
+                wanted[f"_lakesql_old_{number}"] = one, old
+                wanted[f"_lakesql_gone_{number}"] = one, list((Counter(old) - Counter(new)).elements())
+                wanted[f"_lakesql_come_{number}"] = one, list((Counter(new) - Counter(old)).elements())
+        script = [f"DROP VIEW {name};" for name in self.shown - wanted.keys()]
+        script += [f"CREATE OR REPLACE TEMP VIEW {name} AS {_values(*of)};" for name, of in wanted.items()]
+        self.connection.execute("".join(script))
+        self.shown = set(wanted)
+
+    def rows(self, text: str) -> Rows:
+        """The rows of a SELECT in Spark's SQL."""
+        return self.connection.execute(duck(text)).fetchall()
+
+    def names(self, text: str) -> list[str]:
+        """The columns of a SELECT in Spark's SQL."""
+        return [column[0].lower() for column in self.connection.execute(duck(text)).description or ()]
+
+    def touch(self, units: str) -> None:
+        """Makes the view of the units that are computed anew."""
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE _lakesql_touched AS {duck(units)}")
+
+
+def _values(one: Input, rows: Rows) -> str:
+    """Rows as a SELECT; one that is left out gives the columns their types."""
+    assert one.columns is not None
+    kinds = ", ".join(f"CAST({name} AS {DUCK_TYPES[kind]}) AS {name}" for name, kind in zip(one.columns, one.types))
+    written = [", ".join(map(_literal, row)) for row in rows]
+    listed = ", ".join(f"({row})" for row in [*written, ", ".join(["NULL"] * len(one.types))])
+    names = ", ".join(one.columns)
+    return f"SELECT {kinds} FROM (VALUES {listed}) AS v({names}) LIMIT {len(rows)}"
+
+
+def _literal(value: object) -> str:
+    return "NULL" if value is None else repr(value)
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """The rows of a view after a refresh by key, and how many of its old units that took."""
+
+    kept: Rows
+    right: Rows
+    touched: int
+    units: int
+
+
+def refresh_by_key(database: Database, plan: ViewPlan, touched: str) -> Refreshed:
+    """A view's rows after one refresh by key, beside those of its SELECT."""
+    over_old = plan.query.replace("_lakesql_new_", "oracle_old_")
+    view, right = database.rows(over_old), database.rows(plan.query)
+    database.touch(touched)
+    names = database.names(plan.query)
+    places = [names.index(name.lower()) for name in plan.unit]
+    units = set(database.rows("SELECT * FROM _lakesql_touched"))
+
+    def unit(row: Row) -> Row:
+        return tuple(row[place] for place in places)
+
+    kept = [row for row in view if unit(row) not in units] + database.rows(plan.touched_rows)
+    return Refreshed(kept, right, len(units), len({unit(row) for row in (*view, *right)}))
+
+
+def same(one: Rows, other: Rows) -> bool:
+    """Whether two tables have the same rows, each as often."""
+    return Counter(map(_spelled, one)) == Counter(map(_spelled, other))
+
+
+def _spelled(row: Row) -> Row:
+    return tuple(f"{value:.9g}" if isinstance(value, float) else value for value in row)
