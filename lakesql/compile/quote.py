@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
 from lakesql.errors import InternalError
+from lakesql.identifiers import identifier as identifier
+from lakesql.identifiers import identifiers as identifiers
 from lakesql.model.table_name import TableName
 from lakesql.stream.stream import Stream
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        all alter and array as between create cross describe distinct drop else except false fetch for from glob grant
-        having identifier ilike inner insert intersect into join lateral like minus not notnull null on or outer over
-        partitioned_by qualify regexp returning revoke rlike rollback select serdeproperties stream tablesample then
-        true uncache union using values when where with xor
-        """,
-    )
-)
-"""Words that are no plain name for Spark 4.1 or Iceberg in one of our statements, or for sqlglot after FROM."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,13 +30,6 @@ class EpochDay:
 Literal = str | int | bool | Decimal | Instant | EpochDay
 
 
-def identifier(name: str) -> str:
-    """The name of a column, a view or a part of a table's name, in backticks where it needs them."""
-    if _PLAIN.match(name) and name.lower() not in _WORDS:
-        return name
-    return "`" + name.replace("`", "``") + "`"
-
-
 def event_time(stream: Stream) -> str:
     """The event time that a stream's watermark is on: a column, a field or an expression over columns."""
     assert stream.watermark is not None
@@ -60,11 +39,6 @@ def event_time(stream: Stream) -> str:
     path = column.split(".")
     is_field = all(part.isidentifier() for part in path)
     return ".".join(map(identifier, path)) if is_field else f"({column})"
-
-
-def identifiers(names: Iterable[str]) -> str:
-    """Names, comma-separated."""
-    return ", ".join(identifier(name) for name in names)
 
 
 def table_name(table: TableName) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakesql.compile.quote import identifier
+from lakesql.identifiers import identifier
 from lakesql.views.read_view import ViewText
 from lakesql.views.units import unit_of
 from lakesql.views.view_tree import InnerQuery, Span, ViewBlock, ViewItem, ViewJoin, ViewQuery, ViewSet, World

@@ -67,9 +67,7 @@ def spelled_expression(node: exp.Expr, items: Sequence[ViewItem], by_name: bool)
             return inner
         path = [part.name.lower() for part in inner.parts]
         aliases = {item.alias.lower() for item in items}
-        if len(path) == 1:
-            path = [*_owner(path[0], items, by_name), *path]
-        elif path[0] not in aliases:  # a field of a struct
+        if len(path) == 1 or path[0] not in aliases:
             path = [*_owner(path[0], items, by_name), *path]
         return exp.Column(this=exp.to_identifier(".".join(path), quoted=True))
 

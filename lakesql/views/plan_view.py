@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lakesql.compile.quote import identifier
+from lakesql.identifiers import identifier
 from lakesql.select.sqltext import Findings, findings_by_offset
 from lakesql.views.changed_rows import ROW, ChangedRows
 from lakesql.views.read_view import ViewText, read_tree, read_view

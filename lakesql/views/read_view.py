@@ -132,9 +132,7 @@ def _inside_brackets(view: ViewText, node: exp.Expr) -> Span:
     marks = _marks(node)
     if not marks:
         raise CannotKeepError("a query without a SELECT")
-    around = [
-        (opening, close) for opening, close in view.closes.items() if opening < min(marks) and close > max(marks)
-    ]
+    around = [(opening, close) for opening, close in view.closes.items() if opening < min(marks) and close > max(marks)]
     opening, close = max(around, default=(-1, len(view.text.tokens)))
     return opening + 1, close
 
@@ -309,7 +307,8 @@ def _entries(view: ViewText, span: Span) -> Iterator[_Entry]:
     ends = [*(start for start, _ in cuts), last]
     for start, end in zip(starts, ends, strict=True):
         kinds = (TokenType.ON, TokenType.USING)
-        condition = next((at for at in range(start, end) if depths[at] == depth and tokens[at].token_type in kinds), end)
+        own = [at for at in range(start, end) if depths[at] == depth]
+        condition = next((at for at in own if tokens[at].token_type in kinds), end)
         yield _Entry((start, condition), (condition, end) if condition < end else None)
 
 
@@ -492,9 +491,7 @@ def _is_correlated(node: exp.Expr, block: ViewBlock) -> bool:
     """Whether a query inside an expression surely looks at the row of the block around it."""
     inner = {table.alias_or_name.lower() for table in node.find_all(exp.Table, exp.Subquery, exp.Lateral)}
     outer = {item.alias.lower() for item in block.items}
-    return any(
-        column.table and column.parts[0].name.lower() in outer - inner for column in node.find_all(exp.Column)
-    )
+    return any(column.table and column.parts[0].name.lower() in outer - inner for column in node.find_all(exp.Column))
 
 
 def _left_of(view: ViewText, block: ViewBlock, holder: exp.In, span: Span) -> Span | None:
@@ -506,7 +503,7 @@ def _left_of(view: ViewText, block: ViewBlock, holder: exp.In, span: Span) -> Sp
     if isinstance(holder.this, exp.Column) and not holder.this.is_star:
         first = holder.this.parts[0].meta.get("start")
         return (view.at[first], last) if isinstance(first, int) and first in view.at else None
-    alone = holder.parent if isinstance(holder.parent, exp.Not) else holder
+    alone: exp.Expr = holder.parent if isinstance(holder.parent, exp.Not) else holder
     while isinstance(alone.parent, exp.And):
         alone = alone.parent
     if not isinstance(alone.parent, exp.Where):

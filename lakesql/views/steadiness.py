@@ -54,9 +54,7 @@ def ordered_aggregates(text: Text) -> Iterator[int]:
     """The tokens of aggregates whose value depends on the order in which rows come, where nothing sorts them."""
     for at in sorted(at for calls in text.aggregates.values() for at in calls):
         name = text.tokens[at].text.lower()
-        if name in LISTED and not _says_order(text, at):
-            yield at
-        elif name in ORDERED and not _is_sorted(text, at):
+        if (name in LISTED and not _says_order(text, at)) or (name in ORDERED and not _is_sorted(text, at)):
             yield at
 
 

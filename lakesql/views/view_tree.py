@@ -146,7 +146,7 @@ class ViewBlock:
 
 @dataclass(eq=False, slots=True)
 class ViewSet:
-    """Queries put together by UNION and the like. `is_all`: UNION ALL alone, so that each row comes from one of them."""
+    """Queries put together by UNION and the like. `is_all`: by UNION ALL, so that each row comes from one of them."""
 
     branches: tuple[ViewQuery, ...]
     is_all: bool

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TypeAlias
 
 import duckdb
@@ -54,7 +54,7 @@ def changed_rows(rows: Rows, one: Input, dice: random.Random) -> Rows:
     return kept + some_rows(one, dice, 3)
 
 
-@lru_cache(maxsize=None)
+@cache
 def duck(text: str) -> str:
     """A statement in Spark's SQL as DuckDB's."""
     return sqlglot.transpile(text, read="spark", write="duckdb")[0]
@@ -119,7 +119,8 @@ class Database:
 def _values(one: Input, rows: Rows) -> str:
     """Rows as a SELECT; one that is left out gives the columns their types."""
     assert one.columns is not None
-    kinds = ", ".join(f"CAST({name} AS {DUCK_TYPES[kind]}) AS {name}" for name, kind in zip(one.columns, one.types))
+    typed = zip(one.columns, one.types, strict=True)
+    kinds = ", ".join(f"CAST({name} AS {DUCK_TYPES[kind]}) AS {name}" for name, kind in typed)
     written = [", ".join(map(_literal, row)) for row in rows]
     listed = ", ".join(f"({row})" for row in [*written, ", ".join(["NULL"] * len(one.types))])
     names = ", ".join(one.columns)
