@@ -10,7 +10,7 @@ from lakesql.identifiers import identifier
 from lakesql.select.sqltext import Findings, findings_by_offset
 from lakesql.views.changed_rows import ROW, ChangedRows
 from lakesql.views.read_view import ViewText, read_tree, read_view
-from lakesql.views.steadiness import ordered_aggregates, random_calls, timed_calls
+from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_calls
 from lakesql.views.units import is_whole, keys_of, unit_of
 from lakesql.views.view_tree import CannotKeepError, InnerQuery, Input, ViewBlock, ViewQuery, ViewSet
 
@@ -159,6 +159,8 @@ def _keys(view: ViewText, tree: ViewQuery, given: Sequence[str]) -> tuple[tuple[
             problems.append(KeyProblem("key-twice", f"'{key}' stands twice", start))
         elif name not in names and not tree.outputs.is_open:
             problems.append(KeyProblem("not-an-output", f"'{key}' is none of its columns", start))
+        elif (column := tree.outputs.find(key)) is not None and is_random(column.expression):
+            problems.append(KeyProblem("random-key", f"'{key}' is another each time", start))
     if isinstance(tree, ViewBlock) and tree.is_grouped and not tree.has_windows and given:
         group = {name.lower() for name in follow or ()}
         if follow is not None and group != set(folded):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.select.sqltext import Text
@@ -48,6 +49,14 @@ def timed_calls(text: Text) -> Iterator[int]:
 def random_calls(text: Text) -> Iterator[int]:
     """The tokens of functions that give another value each time."""
     yield from (at for at, name in _named_calls(text) if name in RANDOM)
+
+
+def is_random(expression: exp.Expr) -> bool:
+    """Whether an expression gives another value each time."""
+    names = (
+        call.name if isinstance(call, exp.Anonymous) else call.sql_name() for call in expression.find_all(exp.Func)
+    )
+    return any(name.lower() in RANDOM for name in names)
 
 
 def ordered_aggregates(text: Text) -> Iterator[int]:

@@ -1,0 +1,100 @@
+"""What is kept by key, what in full and why, and which keys a view has."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakesql.errors import ProjectError
+from lakesql.views.plan_view import plan_view
+from tests.views.keeper import INPUTS
+
+ORD, CUS, PAY = "lake.shop.orders", "lake.shop.customers", "lake.shop.pays"
+
+IN_FULL = {
+    f"SELECT id FROM {ORD} ORDER BY amount ^LIMIT 10": "LIMIT",
+    f"SELECT id FROM (SELECT id FROM {ORD} ^LIMIT 10)": "LIMIT",
+    f"SELECT id, ^now() AS t FROM {ORD}": "time",
+    f"SELECT id FROM {ORD} WHERE amount > 0 AND region < ^current_date": "time",
+    f"SELECT id, ^rand() AS r FROM {ORD}": "another value",
+    f"SELECT id, ^first(amount) AS r FROM {ORD} GROUP BY id": "order",
+    f"SELECT id, ^collect_list(amount) AS r FROM {ORD} GROUP BY id": "order",
+    f"^SELECT count(*) AS n FROM {ORD}": "one row",
+    f"^SELECT id, row_number() OVER (ORDER BY amount) AS n FROM {ORD}": "window",
+    f"^SELECT id, row_number() OVER (PARTITION BY region ORDER BY amount) AS n FROM {ORD}": "window",
+    f"SELECT id FROM {ORD} WHERE amount > (^SELECT avg(amount) FROM {ORD})": "same for every row",
+    f"SELECT o.id FROM {ORD} o JOIN (^SELECT max(amount) AS m FROM {ORD}) t ON o.amount = t.m": "GROUP BY",
+    f"SELECT id FROM ^{ORD} TABLESAMPLE (5 PERCENT)": "TABLESAMPLE",
+    f"WITH RECURSIVE ^r AS (SELECT id FROM {ORD} UNION ALL SELECT id + 1 FROM r) SELECT id FROM r": "recurs",
+}
+"""SELECTs whose every change asks for all of it, each with a word of the reason; ^ stands where that is."""
+
+
+@pytest.mark.parametrize("marked", IN_FULL)
+def test_what_is_kept_in_full_says_why_and_where(marked: str) -> None:
+    plan = plan_view(marked.replace("^", ""), INPUTS, ("id",) if "id" in marked else ())
+    assert plan.way == "full" and IN_FULL[marked] in plan.reason
+    assert plan.offset == marked.index("^")
+    assert plan.is_timed == (IN_FULL[marked] == "time")
+
+
+def test_some_inputs_alone_may_ask_for_all() -> None:
+    sql = f"SELECT id, cust FROM {ORD} WHERE amount > (SELECT max(paid) FROM {PAY})"
+    plan = plan_view(sql, INPUTS, ("id",))
+    assert plan.way == "key"
+    assert [plan.way_for({number}) for number in (0, 2)] == ["key", "full"]
+    assert plan.in_full[2].offset == plan.offset == sql.index("SELECT max")
+
+
+def test_an_aggregate_that_is_sorted_does_not_depend_on_the_order() -> None:
+    sorted_list = f"SELECT region, sort_array(collect_list(amount)) AS l FROM {ORD} GROUP BY region"
+    assert plan_view(sorted_list, INPUTS).way == "key"
+
+
+@pytest.mark.parametrize(
+    ("sql", "keys"),
+    [
+        (f"SELECT region AS r, count(*) AS n FROM {ORD} GROUP BY region", ("r",)),
+        (f"SELECT region AS r, upper(region) AS u, count(*) AS n FROM {ORD} GROUP BY 1, 2", ("r", "u")),
+        (f"SELECT DISTINCT region, cust FROM {ORD}", ("region", "cust")),
+        (f"SELECT DISTINCT * FROM {CUS}", ("id", "name", "region")),
+        (f"SELECT id FROM {ORD} UNION SELECT id FROM {CUS}", ("id",)),
+        (
+            f"WITH a AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region) SELECT s, region AS r FROM a",
+            ("r",),
+        ),
+        (f"WITH a AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region) SELECT * FROM a", ("region",)),
+    ],
+)
+def test_keys_follow(sql: str, keys: tuple[str, ...]) -> None:
+    plan = plan_view(sql, INPUTS)
+    assert (plan.keys, plan.problems) == (keys, ())
+
+
+@pytest.mark.parametrize(
+    ("sql", "keys", "problem"),
+    [
+        (f"SELECT id FROM {ORD}", (), "keys-needed"),
+        (f"SELECT id FROM {ORD} UNION ALL SELECT id FROM {CUS}", (), "keys-needed"),
+        (f"SELECT sum(amount) AS s FROM {ORD} GROUP BY region", (), "keys-needed"),
+        (f"SELECT upper(region) AS region, count(*) AS n FROM {ORD} GROUP BY region", (), "keys-needed"),
+        (f"SELECT id FROM {ORD}", ("ids",), "not-an-output"),
+        (f"SELECT id FROM {ORD}", ("id", "ID"), "key-twice"),
+        (f"SELECT id, amount AS id FROM {ORD}", ("id",), "key-twice"),
+        (f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region", ("n",), "not-the-group"),
+        (f"SELECT uuid() AS u, id FROM {ORD}", ("u",), "random-key"),
+    ],
+)
+def test_keys_that_are_none(sql: str, keys: tuple[str, ...], problem: str) -> None:
+    plan = plan_view(sql, INPUTS, keys)
+    assert {one.kind for one in plan.problems} == {problem}
+
+
+def test_full_is_taken_where_it_is_asked_for() -> None:
+    plan = plan_view(f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region", INPUTS, (), "full")
+    assert (plan.way, plan.reason) == ("full", "")
+    assert plan.query == "SELECT region, count(*) AS n FROM _lakesql_new_0 AS orders GROUP BY region"
+
+
+def test_a_text_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(ProjectError):
+        plan_view("SELECT FROM WHERE", INPUTS)
