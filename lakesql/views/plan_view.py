@@ -12,7 +12,7 @@ from lakesql.views.changed_rows import ROW, ChangedRows
 from lakesql.views.read_view import ViewText, read_tree, read_view
 from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_calls
 from lakesql.views.units import is_whole, keys_of, unit_of
-from lakesql.views.view_tree import CannotKeepError, InnerQuery, Input, ViewBlock, ViewQuery, ViewSet
+from lakesql.views.view_tree import CannotKeepError, InnerQuery, ViewBlock, ViewInput, ViewQuery, ViewSet
 
 Way = Literal["difference", "key", "full"]
 TOUCHED = "_lakesql_touched"
@@ -81,7 +81,7 @@ class ViewPlan:
 
 def plan_view(
     text: str,
-    inputs: Sequence[Input],
+    inputs: Sequence[ViewInput],
     keys: Sequence[str] = (),
     refresh: Literal["", "incremental", "full"] = "",
     findings: Findings | None = None,

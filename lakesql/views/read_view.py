@@ -16,10 +16,10 @@ from lakesql.views.output_columns import columns_of_select
 from lakesql.views.view_tree import (
     CannotKeepError,
     InnerQuery,
-    Input,
     JoinKind,
     Span,
     ViewBlock,
+    ViewInput,
     ViewItem,
     ViewJoin,
     ViewQuery,
@@ -37,7 +37,7 @@ class ViewText:
     """
 
     text: Text
-    inputs: Sequence[Input]
+    inputs: Sequence[ViewInput]
     named: dict[int, ViewItem] = field(default_factory=dict)
     cuts: dict[int, int] = field(default_factory=dict)
     closes: dict[int, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class CommonTable:
 _Known = Mapping[str, CommonTable]
 
 
-def read_view(sql: str, inputs: Sequence[Input], findings: Findings) -> tuple[ViewText, exp.Query]:
+def read_view(sql: str, inputs: Sequence[ViewInput], findings: Findings) -> tuple[ViewText, exp.Query]:
     """The words of a SELECT and its tree. Raises `ProjectError` where it cannot be read."""
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
@@ -263,7 +263,7 @@ def _from(
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _FromEntry:
     """The tokens of one entry of a FROM, and of its ON or USING."""
 
     item: Span
@@ -287,7 +287,7 @@ def _joins(
     return tuple(joins)
 
 
-def _entries(view: ViewText, span: Span) -> Iterator[_Entry]:
+def _entries(view: ViewText, span: Span) -> Iterator[_FromEntry]:
     """The entries of a FROM by their tokens: a comma or the words of a JOIN stand between them."""
     tokens, depths = view.text.tokens, view.text.depths
     first, last = span
@@ -309,7 +309,7 @@ def _entries(view: ViewText, span: Span) -> Iterator[_Entry]:
         kinds = (TokenType.ON, TokenType.USING)
         own = [at for at in range(start, end) if depths[at] == depth]
         condition = next((at for at in own if tokens[at].token_type in kinds), end)
-        yield _Entry((start, condition), (condition, end) if condition < end else None)
+        yield _FromEntry((start, condition), (condition, end) if condition < end else None)
 
 
 def _is_of_values(view: ViewText, start: int, comma: int) -> bool:

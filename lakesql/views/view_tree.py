@@ -18,7 +18,7 @@ JoinKind: TypeAlias = Literal["first", "inner", "left", "right", "full", "semi",
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class ViewInput:
     """A table that a SELECT reads: its name as it is written, by its parts, and its columns (None: not known) with
     their types ('' or none: not known)."""
 

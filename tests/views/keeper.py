@@ -13,15 +13,15 @@ import duckdb
 import sqlglot
 
 from lakesql.views.plan_view import ViewPlan
-from lakesql.views.view_tree import Input
+from lakesql.views.view_tree import ViewInput
 
 Row: TypeAlias = tuple[object, ...]
 Rows: TypeAlias = list[Row]
 
 INPUTS = (
-    Input(("lake", "shop", "orders"), ("id", "cust", "amount", "region"), ("int", "int", "int", "string")),
-    Input(("lake", "shop", "customers"), ("id", "name", "region"), ("int", "string", "string")),
-    Input(("lake", "shop", "pays"), ("cust", "paid", "price"), ("int", "int", "decimal(6,2)")),
+    ViewInput(("lake", "shop", "orders"), ("id", "cust", "amount", "region"), ("int", "int", "int", "string")),
+    ViewInput(("lake", "shop", "customers"), ("id", "name", "region"), ("int", "string", "string")),
+    ViewInput(("lake", "shop", "pays"), ("cust", "paid", "price"), ("int", "int", "decimal(6,2)")),
 )
 """Three tables whose values are few, so that they meet, double and are NULL."""
 
@@ -37,12 +37,12 @@ def some_value(kind: str, dice: random.Random) -> object:
     return dice.randrange(5) if kind == "int" else dice.randrange(-3, 6) / 2
 
 
-def some_rows(one: Input, dice: random.Random, most: int = 7) -> Rows:
+def some_rows(one: ViewInput, dice: random.Random, most: int = 7) -> Rows:
     """Rows of a table: none, or some, two of them perhaps equal."""
     return [tuple(some_value(kind, dice) for kind in one.types) for _ in range(dice.randrange(most))]
 
 
-def changed_rows(rows: Rows, one: Input, dice: random.Random) -> Rows:
+def changed_rows(rows: Rows, one: ViewInput, dice: random.Random) -> Rows:
     """The rows after inserts, updates and deletes, or a truncate."""
     if dice.random() < 0.1:
         return []
@@ -90,7 +90,7 @@ class Database:
 
     def show(self, change: Change, reads: Sequence[int]) -> None:
         """Makes the views of the inputs of a refresh: `old`, `gone` and `come` of those that have changed alone."""
-        wanted: dict[str, tuple[Input, Rows]] = {}
+        wanted: dict[str, tuple[ViewInput, Rows]] = {}
         for number in reads:
             one, old, new = INPUTS[number], change.old[number], change.new[number]
             wanted |= {f"_lakesql_new_{number}": (one, new), f"oracle_old_{number}": (one, old)}
@@ -116,7 +116,7 @@ class Database:
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE _lakesql_touched AS {duck(units)}")
 
 
-def _values(one: Input, rows: Rows) -> str:
+def _values(one: ViewInput, rows: Rows) -> str:
     """Rows as a SELECT; one that is left out gives the columns their types."""
     assert one.columns is not None
     typed = zip(one.columns, one.types, strict=True)
