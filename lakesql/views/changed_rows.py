@@ -84,10 +84,11 @@ class ChangedRows:
             return self.table(item.input, world)
         if item.query is None:
             return self.render(item.core, world)
-        return self._named_columns(item, self.render(item.query.span, world))
+        return self.named_columns(item, self.render(item.query.span, world))
 
     @staticmethod
-    def _named_columns(item: ViewItem, text: str) -> str:
+    def named_columns(item: ViewItem, text: str) -> str:
+        """A query in brackets, with the columns' names that WITH gives."""
         if not item.renames:
             return f"({text})"
         names = ", ".join(map(identifier, item.renames))
@@ -131,7 +132,7 @@ class ChangedRows:
             yield self.entry(item, f"_lakesql_come_{item.input}"), "new"
         elif item.query is not None:
             for text, world in self.changes(item.query):
-                yield self.entry(item, self._named_columns(item, text)), world
+                yield self.entry(item, self.named_columns(item, text)), world
 
     # --- FROM
 
@@ -245,6 +246,10 @@ class ChangedRows:
         conditions += [term.condition] if term.condition else []
         where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
         return f"FROM {term.text}{tail}{where}"
+
+    def after_select(self, block: ViewBlock, text: str) -> str:
+        """A FROM with the block's own LATERAL VIEWs and WHERE."""
+        return self._from_where(block, FromTerm(text, "new", block.conditions))
 
     def block_text(self, block: ViewBlock, term: FromTerm) -> str:
         """The block over a FROM, without HAVING, QUALIFY and what follows."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lakesql.identifiers import identifier
 from lakesql.select.sqltext import Findings, findings_by_offset
 from lakesql.views.changed_rows import ROW, ChangedRows
+from lakesql.views.difference import Difference, HiddenColumn, difference_of, with_hidden
 from lakesql.views.read_view import ViewText, read_tree, read_view
+from lakesql.views.signed_rows import linear_obstacles
 from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_calls
 from lakesql.views.units import is_whole, keys_of, unit_of
 from lakesql.views.view_tree import CannotKeepError, InnerQuery, ViewBlock, ViewInput, ViewQuery, ViewSet
@@ -47,8 +49,9 @@ class ViewPlan:
 
     `reason` says why not by a cheaper way, and `offset` where that stands ('' and 0 where nothing is in the way).
     `keys` tell the rows apart. `unit`: the rows that have these outputs in common are computed anew together.
-    `in_full` are the inputs, by number, whose change asks for the whole SELECT. `is_timed`: its rows change with time,
-    though no input has changed. `query` is the SELECT over the inputs as they are.
+    `in_full` are the inputs, by number, whose change asks for the whole SELECT, `by_key` those whose change is taken by
+    key though others are taken by difference. `is_timed`: its rows change with time, though no input has changed.
+    `query` is the SELECT over the inputs as they are, with the columns that the table has beside it (`hidden`).
     """
 
     way: Way
@@ -58,14 +61,28 @@ class ViewPlan:
     unit: tuple[str, ...] = ()
     query: str = ""
     in_full: Mapping[int, Obstacle] = field(default_factory=dict)
+    by_key: Mapping[int, Obstacle] = field(default_factory=dict)
     is_timed: bool = False
     problems: tuple[KeyProblem, ...] = ()
+    difference: Difference | None = None
     _view: ViewText | None = field(default=None, repr=False, compare=False)
     _tree: ViewQuery | None = field(default=None, repr=False, compare=False)
 
     def way_for(self, changed: Collection[int]) -> Way:
         """How the view is kept where these inputs have changed."""
-        return "full" if self.way == "full" or not self.in_full.keys().isdisjoint(changed) else self.way
+        if self.way == "full" or not self.in_full.keys().isdisjoint(changed):
+            return "full"
+        return self.way if self.by_key.keys().isdisjoint(changed) else "key"
+
+    @property
+    def hidden(self) -> tuple[HiddenColumn, ...]:
+        """The columns that the table has beside those of the SELECT, behind them."""
+        return () if self.difference is None else self.difference.hidden
+
+    def delta(self, changed: Collection[int]) -> str:
+        """What a change of these inputs adds to each group, and takes from it: the view `_lakesql_delta`."""
+        assert self._view is not None and self.difference is not None, "it is kept by difference"
+        return self.difference.delta(self._view, changed)
 
     def touched(self, changed: Collection[int]) -> str:
         """The units that a change of these inputs can reach: a SELECT of `unit`, each once."""
@@ -76,7 +93,7 @@ class ViewPlan:
     def touched_rows(self) -> str:
         """The rows of the SELECT whose unit is in the view `_lakesql_touched`."""
         same = " AND ".join(f"{ROW}.{identifier(name)} <=> {TOUCHED}.{identifier(name)}" for name in self.unit)
-        return f"SELECT {ROW}.*\nFROM (\n{self.query}\n) AS {ROW}\nLEFT SEMI JOIN {TOUCHED}\n  ON {same}"
+        return f"SELECT {ROW}.*\nFROM (\n{self.query}\n) AS {ROW}\nLEFT SEMI JOIN {TOUCHED}\n  ON {same or 'true'}"
 
 
 def plan_view(
@@ -96,34 +113,76 @@ def plan_view(
         tree = read_tree(view, parsed)
     except CannotKeepError as error:
         return _in_full(view, error, keys, is_timed)
-    query = ChangedRows(view, frozenset()).whole(tree.span, "new")
     own, problems = _keys(view, tree, keys)
-    obstacle = next(_unsteady(view), None)
+    plain = ViewPlan(
+        "full",
+        keys=own,
+        query=ChangedRows(view, frozenset()).whole(tree.span, "new"),
+        is_timed=is_timed,
+        problems=problems,
+        _view=view,
+        _tree=tree,
+    )
+    unsteady = next(_unsteady(view), None)
+    if unsteady is not None:
+        return replace(plain, reason=unsteady.reason, offset=unsteady.offset)
+    if refresh == "full" or problems or not tree.reads:
+        return plain
+    by_key = _by_key(view, tree, plain)
+    return _by_difference(view, tree, by_key)
+
+
+def _by_key(view: ViewText, tree: ViewQuery, plain: ViewPlan) -> ViewPlan:
+    """The plan of a view that is kept by key, or in full where it cannot be."""
     try:
         unit = unit_of(tree)
-        unit = own if unit is None else unit
         if isinstance(tree, ViewBlock) and is_whole(tree):
             raise CannotKeepError("an aggregate without GROUP BY has one row, of all rows", tree.mark)
     except CannotKeepError as error:
-        obstacle = obstacle or _obstacle(view, error)
-        unit = ()
+        obstacle = _obstacle(view, error)
+        return replace(plain, reason=obstacle.reason, offset=obstacle.offset)
     in_full = dict(_obstacles(view, tree))
     if isinstance(tree, ViewSet):
         in_full |= _unnamed_branches(view, tree)
-    if obstacle is None and tree.reads and tree.reads <= in_full.keys():
-        obstacle = in_full[min(in_full)]
-    if refresh == "full" or obstacle is not None or problems:
-        reason, offset = ("", 0) if obstacle is None else (obstacle.reason, obstacle.offset)
-        return ViewPlan("full", reason, offset, own, (), query, {}, is_timed, problems, view, tree)
-    reason, offset = next(((one.reason, one.offset) for one in in_full.values()), ("", 0))
-    return ViewPlan("key", reason, offset, own, unit, query, in_full, is_timed, problems, view, tree)
+    first = in_full[min(in_full)] if in_full else Obstacle("", 0)
+    way: Way = "full" if tree.reads <= in_full.keys() else "key"
+    unit = plain.keys if unit is None else unit
+    return replace(plain, way=way, unit=unit, in_full=in_full, reason=first.reason, offset=first.offset)
+
+
+def _by_difference(view: ViewText, tree: ViewQuery, by_key: ViewPlan) -> ViewPlan:
+    """The plan of a view that is kept by difference; the one given where it cannot be, which then says why."""
+    try:
+        difference = difference_of(view, tree)
+    except CannotKeepError as error:
+        obstacle = _obstacle(view, error)
+        return by_key if by_key.reason else replace(by_key, reason=obstacle.reason, offset=obstacle.offset)
+    blocked: dict[int, Obstacle] = {}
+    for number, reason, token in linear_obstacles(tree):
+        blocked.setdefault(number, Obstacle(reason, view.text.tokens[token].start))
+    in_full = {**blocked, **by_key.in_full} if difference.is_whole else dict(by_key.in_full)
+    if tree.reads <= blocked.keys() | in_full.keys():
+        first = blocked[min(blocked)] if blocked else Obstacle(by_key.reason, by_key.offset)
+        return by_key if by_key.reason else replace(by_key, reason=first.reason, offset=first.offset)
+    only_key = {number: one for number, one in blocked.items() if number not in in_full}
+    first = next(iter({**only_key, **in_full}.values()), Obstacle("", 0))
+    return replace(
+        by_key,
+        way="difference",
+        reason=first.reason,
+        offset=first.offset,
+        query=with_hidden(view, ChangedRows(view, frozenset()), difference),
+        in_full=in_full,
+        by_key=only_key,
+        difference=difference,
+    )
 
 
 def _in_full(view: ViewText, error: CannotKeepError, keys: Sequence[str], is_timed: bool) -> ViewPlan:
     """The plan of a SELECT whose form is none that can be kept."""
     obstacle = _obstacle(view, error)
     query = ChangedRows(view, frozenset()).whole((0, len(view.text.tokens)), "new")
-    return ViewPlan("full", obstacle.reason, obstacle.offset, tuple(keys), (), query, {}, is_timed)
+    return ViewPlan("full", obstacle.reason, obstacle.offset, tuple(keys), query=query, is_timed=is_timed)
 
 
 def _obstacle(view: ViewText, error: CannotKeepError) -> Obstacle:

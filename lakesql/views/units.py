@@ -38,6 +38,11 @@ def keys_of(query: ViewQuery) -> tuple[str, ...] | None:
     return _passed_keys(query)
 
 
+def group_is_plain(query: ViewBlock) -> bool:
+    """Whether each row belongs to one group, and the outputs tell the groups apart."""
+    return not _has_sets(query) and len(_grouped_outputs(query)) == len(_group_of(query))
+
+
 def is_whole(query: ViewBlock) -> bool:
     """Whether it is an aggregate without GROUP BY, which has one row, also on nothing."""
     return query.is_grouped and not query.select.args.get("group")

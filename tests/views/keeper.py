@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import TypeAlias
 
@@ -111,9 +112,9 @@ class Database:
         """The columns of a SELECT in Spark's SQL."""
         return [column[0].lower() for column in self.connection.execute(duck(text)).description or ()]
 
-    def touch(self, units: str) -> None:
-        """Makes the view of the units that are computed anew."""
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE _lakesql_touched AS {duck(units)}")
+    def store(self, name: str, text: str) -> None:
+        """Makes a view of the rows that a SELECT has now."""
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {duck(text)}")
 
 
 def _values(one: ViewInput, rows: Rows) -> str:
@@ -145,7 +146,7 @@ def refresh_by_key(database: Database, plan: ViewPlan, touched: str) -> Refreshe
     """A view's rows after one refresh by key, beside those of its SELECT."""
     over_old = plan.query.replace("_lakesql_new_", "oracle_old_")
     view, right = database.rows(over_old), database.rows(plan.query)
-    database.touch(touched)
+    database.store("_lakesql_touched", touched)
     names = database.names(plan.query)
     places = [names.index(name.lower()) for name in plan.unit]
     units = set(database.rows("SELECT * FROM _lakesql_touched"))
@@ -157,10 +158,33 @@ def refresh_by_key(database: Database, plan: ViewPlan, touched: str) -> Refreshe
     return Refreshed(kept, right, len(units), len({unit(row) for row in (*view, *right)}))
 
 
+def refresh_by_difference(database: Database, plan: ViewPlan, delta: str) -> Refreshed:
+    """A view's rows after one refresh by difference, the hidden columns too, beside those of its SELECT."""
+    assert plan.difference is not None
+    database.store("_lakesql_target", plan.query.replace("_lakesql_new_", "oracle_old_"))
+    database.store("_lakesql_delta", delta)
+    database.store("_lakesql_touched", plan.difference.recompute)
+    names = database.names(plan.query)
+    places = [names.index(name.lower()) for name in plan.unit]
+    rows_of_group = names.index("_lakesql_rows")
+    adjusted, anew = database.rows(plan.difference.adjusted), database.rows(plan.touched_rows)
+    assert database.names(plan.difference.adjusted) == names
+
+    def unit(row: Row) -> Row:
+        return tuple(row[place] for place in places)
+
+    replaced = {unit(row) for row in (*adjusted, *anew)}
+    stays = [row for row in adjusted if row[rows_of_group] or not plan.unit]
+    view = database.rows("SELECT * FROM _lakesql_target")
+    kept = [row for row in view if unit(row) not in replaced] + stays + anew
+    return Refreshed(kept, database.rows(plan.query), len(anew), len(adjusted))
+
+
 def same(one: Rows, other: Rows) -> bool:
     """Whether two tables have the same rows, each as often."""
     return Counter(map(_spelled, one)) == Counter(map(_spelled, other))
 
 
 def _spelled(row: Row) -> Row:
-    return tuple(f"{value:.9g}" if isinstance(value, float) else value for value in row)
+    """A row in which numbers are compared by value: DuckDB has other types for sums and averages than Spark."""
+    return tuple(f"{value:.4f}" if isinstance(value, float | Decimal) else value for value in row)

@@ -238,7 +238,7 @@ def wrong_rounds(name: str, change_of: Callable[[str], str], times: int) -> Iter
     """The rounds in which a view is not what its SELECT is. `change_of` says what becomes of a statement."""
     sql, keys = SHAPES[name]
     plan = plan_view(sql, INPUTS, keys)
-    assert (plan.way, plan.problems) == ("key", ()), plan
+    assert plan.way != "full" and not plan.problems, plan
     database = Database()
     reads = [number for number, one in enumerate(INPUTS) if ".".join(one.table) in sql]
     for seed in range(times):

@@ -1,0 +1,441 @@
+"""How an aggregate is kept by difference: what of a group is kept, and how it follows from what has come and left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from lakesql.identifiers import identifier
+from lakesql.select.relation import unaliased
+from lakesql.select.sqltext import projections
+from lakesql.views.aggregates import AggregateCall, read_calls
+from lakesql.views.changed_rows import ROW, ChangedRows
+from lakesql.views.number_types import Columns, number_type
+from lakesql.views.read_view import ViewText
+from lakesql.views.signed_rows import signed_from
+from lakesql.views.units import group_is_plain
+from lakesql.views.view_tree import CannotKeepError, Span, ViewBlock, ViewInput, ViewItem, ViewQuery, ViewSet
+
+DELTA = "_lakesql_delta"
+"""The view of what a refresh adds to each group and takes from it."""
+
+TARGET = "_lakesql_target"
+"""The view of the rows that the table has."""
+
+ROWS = "_lakesql_rows"
+"""The column that counts the rows of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenColumn:
+    """A column that the table has beside the SELECT's, and what it is in the SELECT over all rows."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A number, or a value, that is kept of a group: in a column of the table, from what the delta says of it.
+
+    `added` are the columns of the delta. `value` is the new value, `recompute` a condition under which only the rows
+    of the group say it ('' for none), `differs` one under which it is another than before.
+    """
+
+    column: str
+    value: str
+    added: tuple[tuple[str, str], ...]
+    differs: str
+    recompute: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a block that groups is kept by difference.
+
+    `values` are the outputs, each as an expression over the delta and the table's row; `unit` those that say the group,
+    `groups` their expressions by their tokens. `arguments` are what of a row goes into the parts.
+    """
+
+    block: ViewBlock
+    outputs: tuple[str, ...]
+    unit: tuple[str, ...]
+    groups: tuple[Span, ...]
+    arguments: tuple[str, ...]
+    parts: tuple[Part, ...]
+    values: Mapping[str, str]
+    hidden: tuple[HiddenColumn, ...]
+    is_whole: bool
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether a group may have to be computed from its rows."""
+        return any(part.recompute for part in self.parts)
+
+    def delta(self, view: ViewText, changed: Collection[int]) -> str:
+        """What is added to each group and taken from it, one row a group."""
+        rows = ChangedRows(view, frozenset(changed))
+        terms = [self._term(rows, text, sign) for text, sign in signed_from(rows, self.block.joins)]
+        names = ", ".join(map(identifier, self.unit))
+        added = [f"coalesce(sum(_lakesql_sign), 0) AS {ROWS}"]
+        added += [f"{text} AS {name}" for part in self.parts for name, text in part.added]
+        listed = ",\n  ".join([*([names] if names else []), *added])
+        united = "\nUNION ALL\n".join(f"({term})" for term in terms)
+        grouped = f"\nGROUP BY {names}" if names else ""
+        return f"SELECT {listed}\nFROM (\n{united}\n) AS {ROW}{grouped}"
+
+    def _term(self, rows: ChangedRows, text: str, sign: int) -> str:
+        groups = [
+            f"{rows.render(span, 'new')} AS {identifier(name)}"
+            for name, span in zip(self.unit, self.groups, strict=True)
+        ]
+        arguments = [f"{one} AS _lakesql_a{number}" for number, one in enumerate(self.arguments, 1)]
+        listed = ", ".join([*groups, *arguments, f"{sign} AS _lakesql_sign"])
+        return f"SELECT {listed}\n{rows.after_select(self.block, text)}"
+
+    @property
+    def recompute(self) -> str:
+        """The units of the groups that are computed from their rows: the view `_lakesql_touched`."""
+        named = ", ".join(f"{DELTA}.{identifier(name)}" for name in self.unit) or "true AS _lakesql_any"
+        return f"SELECT {named}\n{self._joined}\nWHERE {self._is_recomputed}"
+
+    @property
+    def adjusted(self) -> str:
+        """The rows of the groups that have changed and are not computed from their rows, with the hidden columns. Of
+        one that leaves, `_lakesql_rows` is 0."""
+        shown = [f"{self.values[name]} AS {identifier(name)}" for name in self.outputs]
+        states = {part.column: part.value for part in self.parts} | {ROWS: self._new_rows}
+        shown += [f"{states[column.name]} AS {column.name}" for column in self.hidden]
+        differs = " OR ".join([f"{DELTA}.{ROWS} <> 0", *(part.differs for part in self.parts)])
+        was_there = "" if self.is_whole else f"\n  AND NOT ({TARGET}.{ROWS} IS NULL AND {DELTA}.{ROWS} = 0)"
+        kept = f"\n  AND NOT ({self._is_recomputed})" if self.recomputes else ""
+        listed = ",\n  ".join(shown)
+        return f"SELECT {listed}\n{self._joined}\nWHERE ({differs}){was_there}{kept}"
+
+    @property
+    def _new_rows(self) -> str:
+        return f"(coalesce({TARGET}.{ROWS}, 0) + {DELTA}.{ROWS})"
+
+    @property
+    def _is_recomputed(self) -> str:
+        """Whether a group is computed from its rows. One that leaves is not; one that is all rows does not leave."""
+        needed = [f"coalesce({part.recompute}, false)" for part in self.parts if part.recompute]
+        condition = " OR ".join(needed) or "false"
+        return condition if self.is_whole else f"{self._new_rows} > 0 AND ({condition})"
+
+    @property
+    def _joined(self) -> str:
+        same = [f"{TARGET}.{identifier(name)} <=> {DELTA}.{identifier(name)}" for name in self.unit]
+        return f"FROM {DELTA}\nLEFT JOIN {TARGET} ON {' AND '.join(same) or 'true'}"
+
+
+def with_hidden(view: ViewText, rows: ChangedRows, difference: Difference) -> str:
+    """The SELECT over the inputs as they are, with the hidden columns behind its own."""
+    block = difference.block
+    hidden = "".join(f", {column.expression} AS {column.name}" for column in difference.hidden)
+    first, last = (0, block.head[1]), (block.head[1], len(view.text.tokens))
+    before = rows.whole(first, "new")
+    after = f"\n{rows.whole(last, 'new')}" if last[0] < last[1] else ""
+    return f"{before}{hidden}{after}"
+
+
+# --- from the block
+
+
+def difference_of(view: ViewText, tree: ViewQuery) -> Difference:
+    """How a query is kept by difference. Raises `CannotKeepError` where it cannot be."""
+    if isinstance(tree, ViewSet):
+        raise CannotKeepError("a set operation groups nothing", tree.span[0])
+    if not tree.is_grouped:
+        raise CannotKeepError("it does not group", tree.mark)
+    if tree.has_windows or tree.is_distinct:
+        raise CannotKeepError("DISTINCT, or a window, over groups", tree.mark)
+    having = tree.select.args.get("having")
+    if having is not None:
+        raise CannotKeepError("HAVING says which groups there are", _having(view, tree))
+    if not group_is_plain(tree):
+        raise CannotKeepError("GROUP BY has more groups than one for a row, or some that no output says", tree.mark)
+    return _Reader(view, tree).read()
+
+
+def _having(view: ViewText, block: ViewBlock) -> int:
+    own = [at for at in range(*block.span) if view.text.owners[at] == block.mark]
+    return next((at for at in own if view.text.tokens[at].text.upper() == "HAVING"), block.mark)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the outputs of a block that groups into parts."""
+
+    view: ViewText
+    block: ViewBlock
+    arguments: list[str] = field(default_factory=list)
+    parts: dict[str, Part] = field(default_factory=dict)
+    hidden: dict[str, str] = field(default_factory=dict)
+    stored: dict[str, str] = field(default_factory=dict)
+
+    def read(self) -> Difference:
+        block, view = self.block, self.view
+        spans = projections(view.text, block.mark)
+        if len(spans) != len(block.outputs.columns) or block.outputs.is_open:
+            raise CannotKeepError("a star among groups", block.mark)
+        calls = list(read_calls(view, block.mark, _types_of_joins(block, view.inputs)))
+        unit: list[str] = []
+        groups: list[Span] = []
+        values: dict[str, str] = {}
+        shown: list[tuple[str, Span]] = []
+        for column, expression, span in zip(block.outputs.columns, block.select.expressions, spans, strict=True):
+            plain = unaliased(expression, span, view.text)
+            if any(plain[0] <= call.span[0] < plain[1] for call in calls):
+                self._refuse_columns(column.expression, calls)
+                shown.append((column.name, plain))
+                self._store(column.name, plain, calls)
+            else:
+                unit.append(column.name)
+                groups.append(plain)
+                values[column.name] = f"{DELTA}.{identifier(column.name)}"
+        self.hidden[ROWS] = "count(*)"
+        for name, plain in shown:
+            values[name] = self._value(plain, calls)
+        hidden = tuple(HiddenColumn(name, text) for name, text in self.hidden.items())
+        return Difference(
+            block=block,
+            outputs=tuple(column.name for column in block.outputs.columns),
+            unit=tuple(unit),
+            groups=tuple(groups),
+            arguments=tuple(self.arguments),
+            parts=tuple(self.parts.values()),
+            values=values,
+            hidden=hidden,
+            is_whole=not block.select.args.get("group"),
+        )
+
+    def _refuse_columns(self, output: exp.Expr, calls: Sequence[AggregateCall]) -> None:
+        """Refuses an output that reads a column beside its aggregates."""
+        if output.find(exp.Query):
+            raise CannotKeepError("a query beside an aggregate", self.block.mark)
+        for column in output.find_all(exp.Column, exp.Lambda):
+            start = next((it.meta["start"] for it in column.find_all(exp.Identifier) if "start" in it.meta), None)
+            token = self.view.at.get(start, -1) if start is not None else -1
+            if not any(call.span[0] <= token < call.span[1] for call in calls):
+                raise CannotKeepError("a column beside an aggregate in one output", max(token, self.block.mark))
+
+    def _store(self, name: str, plain: Span, calls: Sequence[AggregateCall]) -> None:
+        """Notes that an output is one aggregate alone, whose column then keeps it."""
+        for call in calls:
+            if call.span == plain and call.kind in ("count", "sum", "min", "max"):
+                self.stored.setdefault(call.spelled(self.view), name)
+
+    def _value(self, plain: Span, calls: Sequence[AggregateCall]) -> str:
+        """An output with what is kept of the group in the place of its aggregates."""
+        view = self.view
+        pieces: list[str] = []
+        at = view.text.tokens[plain[0]].start
+        for call in sorted(calls, key=lambda call: call.span):
+            if not plain[0] <= call.span[0] < plain[1]:
+                continue
+            start = view.text.tokens[call.span[0]].start
+            pieces += [view.text.sql[at:start], self._kept(call)]
+            at = view.text.tokens[call.span[1] - 1].end + 1
+        return "".join([*pieces, view.text.sql[at : view.text.tokens[plain[1] - 1].end + 1]])
+
+    # --- one aggregate
+
+    def _kept(self, call: AggregateCall) -> str:
+        match call.kind:
+            case "count":
+                return self._count(call, self.stored.get(call.spelled(self.view)))
+            case "sum":
+                return self._sum(call)
+            case "avg":
+                return self._average(call)
+            case "min" | "max":
+                return self._extreme(call)
+            case "or" | "and":
+                return self._boolean(call)
+
+    def _argument(self, text: str) -> str:
+        """The column of a row's argument."""
+        if text not in self.arguments:
+            self.arguments.append(text)
+        return f"_lakesql_a{self.arguments.index(text) + 1}"
+
+    def _text(self, span: Span) -> str:
+        return ChangedRows(self.view, frozenset()).render(span, "new")
+
+    def _filtered(self, call: AggregateCall, value: str) -> str:
+        """What of a row an aggregate takes; NULL where its FILTER leaves it out."""
+        if call.condition is None:
+            return value
+        return f"CASE WHEN {self._text(call.condition)} THEN {value} END"
+
+    def _present(self, call: AggregateCall) -> str:
+        """1 for a row that an aggregate counts, else NULL."""
+        if call.is_condition:
+            conditions = [f"({self._text(call.arguments[0])})"]
+        else:
+            conditions = [f"({self._text(one)}) IS NOT NULL" for one in call.arguments]
+        conditions += [f"({self._text(call.condition)})"] if call.condition is not None else []
+        return f"CASE WHEN {' AND '.join(conditions)} THEN 1 END" if conditions else "1"
+
+    def _count(self, call: AggregateCall, column: str | None = None) -> str:
+        """How many rows an aggregate counts."""
+        present = self._present(call)
+        if present == "1" and column is None:
+            return f"(coalesce({TARGET}.{ROWS}, 0) + {DELTA}.{ROWS})"
+        argument = self._argument(present)
+        known = self.parts.get(f"count {argument}")
+        if known is not None:
+            return known.value
+        name = column or f"_lakesql_n{len(self.hidden) + 1}"
+        if column is None:
+            self.hidden[name] = f"count({present})"
+        added = f"_lakesql_count_{argument}"
+        value = f"(coalesce({TARGET}.{identifier(name)}, 0) + {DELTA}.{added})"
+        counted = f"coalesce(sum(CASE WHEN {argument} IS NOT NULL THEN _lakesql_sign END), 0)"
+        self.parts[f"count {argument}"] = Part(name, value, ((added, counted),), f"{DELTA}.{added} <> 0")
+        return value
+
+    def _total(self, call: AggregateCall, column: str | None, kind: str) -> tuple[str, str]:
+        """The sum of an aggregate in a type of its own, and the number of its values."""
+        assert call.number is not None
+        count = self._count(replace(call, kind="count"))
+        value = self._filtered(call, f"({self._text(call.arguments[0])})")
+        argument = self._argument(f"CAST({value} AS DECIMAL(20, 0))" if call.number.is_whole else value)
+        key = f"sum {argument} {kind}"
+        if key in self.parts:
+            return self.parts[key].value, count
+        name = column or f"_lakesql_s{len(self.hidden) + 1}"
+        if column is None:
+            self.hidden[name] = f"CAST(sum({value}) AS {kind})"
+            if kind.startswith("DECIMAL") and call.number.is_whole:
+                self.hidden[name] = f"CAST(sum(CAST({value} AS DECIMAL(20, 0))) AS {kind})"
+        plus, minus = f"_lakesql_plus{len(self.parts)}", f"_lakesql_minus{len(self.parts)}"
+        kept = f"{TARGET}.{identifier(name)}"
+        wide = f"CAST({kept} AS DECIMAL(20, 0))" if kind == "BIGINT" else kept
+        added = f"coalesce({DELTA}.{plus}, 0) - coalesce({DELTA}.{minus}, 0)"
+        total = f"CASE WHEN {count} > 0 THEN CAST(coalesce({wide}, 0) + {added} AS {kind}) END"
+        self.parts[key] = Part(
+            column=name,
+            value=total,
+            added=(
+                (plus, f"sum(CASE WHEN _lakesql_sign > 0 THEN {argument} END)"),
+                (minus, f"sum(CASE WHEN _lakesql_sign < 0 THEN {argument} END)"),
+            ),
+            differs=f"coalesce({DELTA}.{plus}, 0) <> coalesce({DELTA}.{minus}, 0)",
+            recompute=f"{kept} IS NULL AND {self._old(count)} > 0",
+        )
+        return total, count
+
+    @staticmethod
+    def _old(count: str) -> str:
+        """A count before the refresh."""
+        return f"{count.rpartition(' + ')[0]})"
+
+    def _sum(self, call: AggregateCall) -> str:
+        assert call.number is not None
+        total, _ = self._total(call, self.stored.get(call.spelled(self.view)), call.number.sum_type)
+        return total
+
+    def _average(self, call: AggregateCall) -> str:
+        assert call.number is not None
+        if call.number.is_whole:
+            total, count = self._total(call, None, "DECIMAL(32, 0)")
+            key = next(key for key, part in self.parts.items() if part.value == total)
+            part = self.parts[key]
+            if "9007199254740992" not in part.recompute:  # beyond, a sum of doubles depends on the order
+                inexact = f"abs({total}) >= 9007199254740992"
+                self.parts[key] = replace(part, recompute=f"({part.recompute}) OR {inexact}")
+            return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
+        total, count = self._total(call, None, call.number.sum_type)
+        divided = f"{total} / CAST({count} AS DECIMAL(20, 0))"
+        return f"CASE WHEN {count} > 0 THEN CAST({divided} AS {call.number.average_type}) END"
+
+    def _extreme(self, call: AggregateCall) -> str:
+        """The smallest or the largest value: that of the rows where the one that stood has left."""
+        argument = self._argument(self._filtered(call, f"({self._text(call.arguments[0])})"))
+        key = f"{call.kind} {argument}"
+        if key in self.parts:
+            return self.parts[key].value
+        column = self.stored.get(call.spelled(self.view))
+        name = column or f"_lakesql_m{len(self.hidden) + 1}"
+        if column is None:
+            self.hidden[name] = f"{call.kind}({self._filtered(call, self._text(call.arguments[0]))})"
+        came, left = f"_lakesql_in{len(self.parts)}", f"_lakesql_out{len(self.parts)}"
+        kept = f"{TARGET}.{identifier(name)}"
+        best = "least" if call.kind == "min" else "greatest"
+        value = f"{best}({kept}, {DELTA}.{came})"
+        nearer = "<" if call.kind == "min" else ">"
+        stays = " OR ".join(f"coalesce({one} {nearer} {DELTA}.{left}, false)" for one in (kept, f"{DELTA}.{came}"))
+        self.parts[key] = Part(
+            column=name,
+            value=value,
+            added=(
+                (came, f"{call.kind}(CASE WHEN _lakesql_sign > 0 THEN {argument} END)"),
+                (left, f"{call.kind}(CASE WHEN _lakesql_sign < 0 THEN {argument} END)"),
+            ),
+            differs=f"NOT ({value} <=> {kept})",
+            recompute=f"{DELTA}.{left} IS NOT NULL AND NOT ({stays})",
+        )
+        return value
+
+    def _boolean(self, call: AggregateCall) -> str:
+        """Whether one is true, or all are: by how many are."""
+        count = self._count(replace(call, kind="count"))
+        value = self._text(call.arguments[0])
+        condition = f" AND ({self._text(call.condition)})" if call.condition is not None else ""
+        argument = self._argument(f"CASE WHEN ({value}){condition} THEN 1 END")
+        key = f"count {argument}"
+        if key not in self.parts:
+            name = f"_lakesql_t{len(self.hidden) + 1}"
+            self.hidden[name] = f"count(CASE WHEN ({value}){condition} THEN 1 END)"
+            added = f"_lakesql_count_{argument}"
+            counted = f"coalesce(sum(CASE WHEN {argument} IS NOT NULL THEN _lakesql_sign END), 0)"
+            true = f"(coalesce({TARGET}.{name}, 0) + {DELTA}.{added})"
+            self.parts[key] = Part(name, true, ((added, counted),), f"{DELTA}.{added} <> 0")
+        true = self.parts[key].value
+        holds = f"{true} > 0" if call.kind == "or" else f"{true} = {count}"
+        return f"CASE WHEN {count} > 0 THEN {holds} END"
+
+
+# --- types of what a FROM has
+
+
+def _types_of_joins(block: ViewBlock, inputs: Sequence[ViewInput]) -> Columns:
+    found: dict[tuple[str, str], str] = {}
+    for item in block.items:
+        for name, kind in _types_of_item(item, inputs):
+            found[item.alias.lower(), name.lower()] = kind
+    return found
+
+
+def _types_of_item(item: ViewItem, inputs: Sequence[ViewInput]) -> Iterator[tuple[str, str]]:
+    """The columns of an entry of a FROM with their types; '' where one is not known."""
+    if item.input is not None:
+        one = inputs[item.input]
+        known = item.columns or one.columns or ()
+        types = one.types or ("",) * len(known)
+        yield from zip(known, types, strict=False)
+    elif item.query is not None:
+        names = item.columns or item.renames or item.query.outputs.names or ()
+        yield from zip(names, _types_of_query(item.query, inputs), strict=False)
+
+
+def _types_of_query(query: ViewQuery, inputs: Sequence[ViewInput]) -> Iterator[str]:
+    """The types of a query's columns: plain ones have those that they are of, and numbers what is computed."""
+    if isinstance(query, ViewSet):
+        branches = [list(_types_of_query(branch, inputs)) for branch in query.branches]
+        yield from (kinds[0] if len(set(kinds)) == 1 else "" for kinds in zip(*branches, strict=False))
+        return
+    columns = _types_of_joins(query, inputs)
+    for column in query.outputs.columns:
+        node = column.expression
+        number = number_type(node, columns)
+        if number is None:
+            yield ""
+        elif number.is_whole:
+            yield number.word
+        else:
+            yield f"decimal({number.digits},{number.scale})"
