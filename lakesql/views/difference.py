@@ -157,7 +157,7 @@ def difference_of(view: ViewText, tree: ViewQuery) -> Difference:
         raise CannotKeepError("HAVING says which groups there are", _having(view, tree))
     if not group_is_plain(tree):
         raise CannotKeepError("GROUP BY has more groups than one for a row, or some that no output says", tree.mark)
-    return _Reader(view, tree).read()
+    return _GroupReader(view, tree).read()
 
 
 def _having(view: ViewText, block: ViewBlock) -> int:
@@ -166,7 +166,7 @@ def _having(view: ViewText, block: ViewBlock) -> int:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _GroupReader:
     """Reads the outputs of a block that groups into parts."""
 
     view: ViewText

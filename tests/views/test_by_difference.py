@@ -20,7 +20,8 @@ SHAPES = {
     "smallest and largest": f"SELECT region, min(amount) AS a, max(id) AS b, max(cust) AS c FROM {ORD} GROUP BY region",
     "of texts": f"SELECT cust, min(region) AS a, max(region) AS b FROM {ORD} GROUP BY cust",
     "truths": (
-        f"SELECT region, bool_or(amount > 2) AS a, bool_and(amount > 0) AS b, bool_or(id = 1) AS c, count_if(id > 1 AND id IS NOT NULL) AS d"
+        f"SELECT region, bool_or(amount > 2) AS a, bool_and(amount > 0) AS b, bool_or(id = 1) AS c,"
+        f" count_if(id > 1 AND id IS NOT NULL) AS d"
         f" FROM {ORD} GROUP BY region"
     ),
     "filters": (
