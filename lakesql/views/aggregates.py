@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import TokenType
 from lakesql.select.sqltext import split_list, words
 from lakesql.views.number_types import Columns, NumberType, number_type
 from lakesql.views.read_view import ViewText
-from lakesql.views.view_tree import CannotKeepError, Span
+from lakesql.views.view_tree import CannotKeepError, Span, ViewBlock
 
 Kind = Literal["count", "sum", "avg", "min", "max", "or", "and"]
 
@@ -47,10 +47,12 @@ class AggregateCall:
         return words(view.text, *self.span)
 
 
-def read_calls(view: ViewText, mark: int, columns: Columns) -> Iterator[AggregateCall]:
-    """The aggregates of a SELECT. Raises `CannotKeepError` for one that does not follow from its old value."""
-    for at in view.text.aggregates.get(mark, ()):
-        yield _call(view, at, columns)
+def read_calls(view: ViewText, block: ViewBlock, columns: Columns) -> Iterator[AggregateCall]:
+    """The aggregates among the outputs of a SELECT. Raises `CannotKeepError` for one that does not follow from its
+    value before."""
+    for at in view.text.aggregates.get(block.mark, ()):
+        if at < block.head[1]:
+            yield _call(view, at, columns)
 
 
 def _call(view: ViewText, at: int, columns: Columns) -> AggregateCall:

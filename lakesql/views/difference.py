@@ -181,7 +181,7 @@ class _GroupReader:
         spans = projections(view.text, block.mark)
         if len(spans) != len(block.outputs.columns) or block.outputs.is_open:
             raise CannotKeepError("a star among groups", block.mark)
-        calls = list(read_calls(view, block.mark, _types_of_joins(block, view.inputs)))
+        calls = list(read_calls(view, block, _types_of_joins(block, view.inputs)))
         unit: list[str] = []
         groups: list[Span] = []
         values: dict[str, str] = {}

@@ -55,7 +55,7 @@ def number_type(node: exp.Expr | None, columns: Columns) -> NumberType | None:
             return _column_type(node, columns)
         case exp.Literal() if not node.is_string:
             return _literal_type(node.name)
-        case exp.Cast() if not isinstance(node, exp.TryCast):
+        case exp.Cast():
             return as_number(parse_type(node.to.sql("spark")))
         case exp.Add() | exp.Sub() | exp.Mul():
             return _calculated(node, columns)

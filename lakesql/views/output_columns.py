@@ -35,9 +35,10 @@ def _starred(star: exp.Expr, joins: tuple[ViewJoin, ...]) -> list[OutputColumn] 
         return None
     columns: list[OutputColumn] = []
     hidden = {id(item) for join in joins if join.kind in ("semi", "anti") for item in items_of((join,))}
-    for item in items_of(joins):
-        if id(item) in hidden or (table and item.alias.lower() != table):
-            continue
+    shown = [item for item in items_of(joins) if id(item) not in hidden and table in ("", item.alias.lower())]
+    if not shown:  # the fields of a struct
+        return None
+    for item in shown:
         if item.names is None:
             return None
         columns += [OutputColumn(name, exp.column(name, table=item.alias)) for name in item.names]

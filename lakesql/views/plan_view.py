@@ -13,7 +13,7 @@ from lakesql.views.difference import Difference, HiddenColumn, difference_of, wi
 from lakesql.views.read_view import ViewText, read_tree, read_view
 from lakesql.views.signed_rows import linear_obstacles
 from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_calls
-from lakesql.views.units import is_whole, keys_of, unit_of
+from lakesql.views.units import is_whole, keys_of, origins_of, passed_on, unit_of
 from lakesql.views.view_tree import CannotKeepError, InnerQuery, ViewBlock, ViewInput, ViewQuery, ViewSet
 
 Way = Literal["difference", "key", "full"]
@@ -52,6 +52,8 @@ class ViewPlan:
     `in_full` are the inputs, by number, whose change asks for the whole SELECT, `by_key` those whose change is taken by
     key though others are taken by difference. `is_timed`: its rows change with time, though no input has changed.
     `query` is the SELECT over the inputs as they are, with the columns that the table has beside it (`hidden`).
+    `origins` are columns of inputs by the output of the unit that they are: the rows of the SELECT with some values of
+    the unit need only those rows of the input that have them.
     """
 
     way: Way
@@ -62,6 +64,7 @@ class ViewPlan:
     query: str = ""
     in_full: Mapping[int, Obstacle] = field(default_factory=dict)
     by_key: Mapping[int, Obstacle] = field(default_factory=dict)
+    origins: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     is_timed: bool = False
     problems: tuple[KeyProblem, ...] = ()
     difference: Difference | None = None
@@ -129,15 +132,19 @@ def plan_view(
     if refresh == "full" or problems or not tree.reads:
         return plain
     by_key = _by_key(view, tree, plain)
-    return _by_difference(view, tree, by_key)
+    return _by_difference(view, passed_on(tree), by_key)
 
 
 def _by_key(view: ViewText, tree: ViewQuery, plain: ViewPlan) -> ViewPlan:
     """The plan of a view that is kept by key, or in full where it cannot be."""
     try:
+        core = passed_on(tree)
+        if isinstance(core, ViewBlock) and is_whole(core):
+            raise CannotKeepError("an aggregate without GROUP BY has one row, of all rows", core.mark)
         unit = unit_of(tree)
-        if isinstance(tree, ViewBlock) and is_whole(tree):
-            raise CannotKeepError("an aggregate without GROUP BY has one row, of all rows", tree.mark)
+        unit = plain.keys if unit is None else unit
+        if not unit:
+            raise CannotKeepError("nothing tells its rows apart", tree.span[0])
     except CannotKeepError as error:
         obstacle = _obstacle(view, error)
         return replace(plain, reason=obstacle.reason, offset=obstacle.offset)
@@ -146,8 +153,9 @@ def _by_key(view: ViewText, tree: ViewQuery, plain: ViewPlan) -> ViewPlan:
         in_full |= _unnamed_branches(view, tree)
     first = in_full[min(in_full)] if in_full else Obstacle("", 0)
     way: Way = "full" if tree.reads <= in_full.keys() else "key"
-    unit = plain.keys if unit is None else unit
-    return replace(plain, way=way, unit=unit, in_full=in_full, reason=first.reason, offset=first.offset)
+    origins = {name: tuple(found) for name in unit if (found := list(origins_of(tree, name)))}
+    plan = replace(plain, way=way, unit=unit, in_full=in_full, origins=origins)
+    return replace(plan, reason=first.reason, offset=first.offset)
 
 
 def _by_difference(view: ViewText, tree: ViewQuery, by_key: ViewPlan) -> ViewPlan:
@@ -207,7 +215,7 @@ def _keys(view: ViewText, tree: ViewQuery, given: Sequence[str]) -> tuple[tuple[
     """The keys of a view, and what is wrong with them."""
     start = view.text.tokens[tree.span[0]].start
     follow = keys_of(tree)
-    if not given and follow is None and not (isinstance(tree, ViewBlock) and is_whole(tree)):
+    if not given and follow is None:
         return (), (KeyProblem("keys-needed", "nothing says what tells its rows apart", start),)
     keys = tuple(given or follow or ())
     problems: list[KeyProblem] = []

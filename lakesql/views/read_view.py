@@ -466,7 +466,7 @@ def _inner_queries(view: ViewText, block: ViewBlock, known: _Known) -> Iterator[
             span=span,
             place=place,
             is_positive=place == "where" and _is_positive(holder),
-            is_correlated=_is_correlated(node, block),
+            is_correlated=_is_correlated(node, query, block),
             left=_left_of(view, block, holder, span) if is_in and isinstance(holder, exp.In) else None,
         )
 
@@ -487,11 +487,40 @@ def _is_positive(node: exp.Expr | None) -> bool:
     return isinstance(parent, exp.Where)
 
 
-def _is_correlated(node: exp.Expr, block: ViewBlock) -> bool:
+def _is_correlated(node: exp.Expr, query: ViewQuery, block: ViewBlock) -> bool:
     """Whether a query inside an expression surely looks at the row of the block around it."""
     inner = {table.alias_or_name.lower() for table in node.find_all(exp.Table, exp.Subquery, exp.Lateral)}
     outer = {item.alias.lower() for item in block.items}
-    return any(column.table and column.parts[0].name.lower() in outer - inner for column in node.find_all(exp.Column))
+    known = _names_inside(query)
+    outside = {name.lower() for item in block.items for name in item.names or ()}
+    for column in node.find_all(exp.Column):
+        first = column.parts[0].name.lower()
+        if column.table and first in outer - inner:
+            return True
+        if not column.table and known is not None and first in outside - known:
+            return True
+    return False
+
+
+def _names_inside(query: ViewQuery) -> set[str] | None:
+    """The columns that a name may mean inside a query; None where they are not all known."""
+    if isinstance(query, ViewSet):
+        branches = [_names_inside(branch) for branch in query.branches]
+        known = [names for names in branches if names is not None]
+        return set[str]().union(*known) if len(known) == len(branches) else None
+    if query.tail is not None:
+        return None
+    found = {column.name.lower() for column in query.outputs.columns}
+    nested = [item.query for item in query.items if item.query is not None]
+    for names in [*(_names_inside(one) for one in nested), *(_names_inside(one.query) for one in query.inner)]:
+        if names is None:
+            return None
+        found |= names
+    for item in query.items:
+        if item.names is None:
+            return None
+        found |= {name.lower() for name in item.names}
+    return found
 
 
 def _left_of(view: ViewText, block: ViewBlock, holder: exp.In, span: Span) -> Span | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from sqlglot import exp
 
-from lakesql.views.output_columns import find_expression
+from lakesql.views.output_columns import find_expression, spelled_expression
 from lakesql.views.view_tree import CannotKeepError, OutputColumn, ViewBlock, ViewItem, ViewQuery, ViewSet
 
 
@@ -48,6 +51,19 @@ def is_whole(query: ViewBlock) -> bool:
     return query.is_grouped and not query.select.args.get("group")
 
 
+def passed_on(query: ViewQuery) -> ViewQuery:
+    """The query that `SELECT * FROM` passes on as it is; the query itself where it is something else."""
+    if isinstance(query, ViewSet) or len(query.joins) != 1 or query.tail is not None or query.where is not None:
+        return query
+    item = query.joins[0].item
+    is_star = len(query.select.expressions) == 1 and type(query.select.expressions[0]) is exp.Star
+    is_plain = is_star and not any(query.select.expressions[0].args.values())
+    is_more = query.is_grouped or query.is_distinct or query.has_windows or query.inner
+    if item.query is None or item.renames or item.columns or not is_plain or is_more:
+        return query
+    return passed_on(item.query)
+
+
 def _passed_keys(query: ViewBlock) -> tuple[str, ...] | None:
     """The keys of the one query that a SELECT passes on."""
     items = list(query.items)
@@ -65,6 +81,61 @@ def _passed_keys(query: ViewBlock) -> tuple[str, ...] | None:
             return None
         passed.append(column.name)
     return tuple(passed)
+
+
+def origins_of(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
+    """The columns of inputs that an output is, where the rows with a value of it come of no others of that input."""
+    times = Counter(_read_inputs(query))
+    for number, column in _origins(query, name):
+        if times[number] == 1:
+            yield number, column
+
+
+def _read_inputs(query: ViewQuery) -> Iterator[int]:
+    """The inputs that a query reads, each as often as it does."""
+    if isinstance(query, ViewSet):
+        for branch in query.branches:
+            yield from _read_inputs(branch)
+        return
+    for item in query.items:
+        if item.input is not None:
+            yield item.input
+        elif item.query is not None:
+            yield from _read_inputs(item.query)
+    for inner in query.inner:
+        yield from _read_inputs(inner.query)
+
+
+def _origins(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
+    if isinstance(query, ViewSet):
+        names = [known.lower() for known in query.outputs.names or ()]
+        for branch in query.branches if name.lower() in names else ():
+            own = branch.outputs.names or ()
+            yield from _origins(branch, own[names.index(name.lower())]) if len(own) == len(names) else ()
+        return
+    unit = unit_of(query)
+    if unit is not None and name.lower() not in map(str.lower, unit):
+        return
+    output = query.outputs.find(name)
+    if output is None or not isinstance(output.expression, exp.Column):
+        return
+    items = list(query.items)
+    wanted = spelled_expression(output.expression, items, _is_by_name(query))
+    for number, join in enumerate(query.joins):
+        later = {other.kind for other in query.joins[number + 1 :]}
+        is_kept = join.kind in ("first", "inner", "right") and not later & {"right", "full"}
+        for known in join.item.names or ():
+            column = exp.column(known, table=join.item.alias)
+            if is_kept and spelled_expression(column, items, _is_by_name(query)) == wanted:
+                yield from _origins_of_item(join.item, known)
+
+
+def _origins_of_item(item: ViewItem, name: str) -> Iterator[tuple[int, str]]:
+    place = [known.lower() for known in item.names or ()].index(name.lower())
+    if item.input is not None:
+        yield item.input, name
+    elif item.query is not None:
+        yield from _origins(item.query, (item.query.outputs.names or ())[place])
 
 
 def _all_outputs(query: ViewQuery) -> tuple[str, ...]:

@@ -154,8 +154,19 @@ def refresh_by_key(database: Database, plan: ViewPlan, touched: str) -> Refreshe
     def unit(row: Row) -> Row:
         return tuple(row[place] for place in places)
 
-    kept = [row for row in view if unit(row) not in units] + database.rows(plan.touched_rows)
+    kept = [row for row in view if unit(row) not in units] + database.rows(_over_origins(plan))
     return Refreshed(kept, right, len(units), len({unit(row) for row in (*view, *right)}))
+
+
+def _over_origins(plan: ViewPlan) -> str:
+    """The rows that are computed anew, of those rows alone of the inputs that have a value of the unit."""
+    text = plan.touched_rows
+    for name, origins in plan.origins.items():
+        for number, column in origins:
+            same_value = f"r.{column} <=> _lakesql_touched.{name}"
+            few = f"(SELECT r.* FROM _lakesql_new_{number} AS r LEFT SEMI JOIN _lakesql_touched ON {same_value})"
+            text = text.replace(f"_lakesql_new_{number}", few, 1)
+    return text
 
 
 def refresh_by_difference(database: Database, plan: ViewPlan, delta: str) -> Refreshed:

@@ -111,6 +111,14 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"SELECT id FROM {ORD} o WHERE amount > 3 OR EXISTS (SELECT 1 FROM {CUS} c WHERE c.id = o.cust)",
         ("id",),
     ),
+    "exists without qualifiers": (
+        f"SELECT id, region FROM {ORD} WHERE NOT EXISTS (SELECT 1 FROM {PAY} WHERE paid = amount)",
+        ("id",),
+    ),
+    "scalar without qualifiers": (
+        f"SELECT id FROM {ORD} WHERE amount < (SELECT sum(paid) FROM {PAY} WHERE paid = amount)",
+        ("id",),
+    ),
     "two exists": (
         f"SELECT id FROM {ORD} o WHERE EXISTS (SELECT 1 FROM {CUS} c WHERE c.id = o.cust)"
         f" AND NOT EXISTS (SELECT 1 FROM {PAY} p WHERE p.cust = o.cust AND p.paid > o.amount)",
@@ -170,6 +178,18 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"WITH sums AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region) SELECT * FROM sums WHERE s > 2",
         (),
     ),
+    "cte in a derived table": (
+        f"SELECT d.r, count(*) AS n FROM (WITH a AS (SELECT region AS r, cust FROM {ORD}) SELECT a.* FROM a"
+        f" JOIN {CUS} c ON a.cust = c.id) d GROUP BY d.r",
+        (),
+    ),
+    "cte of groups that is passed on": (
+        f"WITH a AS (SELECT region, cust FROM {ORD} WHERE id > 0), sums AS (SELECT a.region, sum(c.id) AS s FROM a"
+        f" LEFT JOIN {CUS} c ON a.cust = c.id GROUP BY a.region) SELECT * FROM sums",
+        (),
+    ),
+    "lateral view": (f"SELECT id, v FROM {ORD} LATERAL VIEW explode(array(cust, amount)) t AS v WHERE v > 1", ("id",)),
+    "capitals": (f"select O.ID, upper(O.region) as U from {ORD.upper()} as O where o.Amount > 1", ("Id",)),
     "cte twice": (
         f"WITH sums AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region)"
         " SELECT a.region AS one, b.region AS two FROM sums a JOIN sums b ON a.s = b.s",
@@ -231,7 +251,7 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
 """SELECTs that are kept by key, each with the keys that a configuration gives."""
 
 ROUNDS = 8
-"""How often each SELECT is kept through a change; hundreds of them were tried."""
+"""How often each SELECT is kept through a change."""
 
 
 def wrong_rounds(name: str, change_of: Callable[[str], str], times: int) -> Iterator[int]:
@@ -240,7 +260,7 @@ def wrong_rounds(name: str, change_of: Callable[[str], str], times: int) -> Iter
     plan = plan_view(sql, INPUTS, keys)
     assert plan.way != "full" and not plan.problems, plan
     database = Database()
-    reads = [number for number, one in enumerate(INPUTS) if ".".join(one.table) in sql]
+    reads = [number for number, one in enumerate(INPUTS) if ".".join(one.table) in sql.lower()]
     for seed in range(times):
         change = some_change(random.Random(f"{name} {seed}"), reads)
         database.show(change, reads)
@@ -257,7 +277,7 @@ def test_a_view_kept_by_key_is_its_select(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_view_kept_by_key_is_its_select_through_many_changes(name: str) -> None:
-    assert list(wrong_rounds(name, lambda text: text, 300)) == []
+    assert list(wrong_rounds(name, lambda text: text, 100)) == []
 
 
 def without_rows(table: str) -> Callable[[str], str]:

@@ -45,6 +45,39 @@ def test_some_inputs_alone_may_ask_for_all() -> None:
     assert plan.in_full[2].offset == plan.offset == sql.index("SELECT max")
 
 
+def test_a_change_may_be_taken_by_key_though_others_are_taken_by_difference() -> None:
+    sql = f"SELECT o.region, count(c.id) AS n FROM {ORD} o LEFT JOIN {CUS} c ON o.cust = c.id GROUP BY o.region"
+    plan = plan_view(sql, INPUTS)
+    assert plan.way == "difference"
+    assert [plan.way_for(changed) for changed in ({0}, {1}, {0, 1})] == ["difference", "key", "key"]
+    assert plan.by_key[1].offset == sql.index(CUS)
+
+
+BY_KEY = {
+    f"SELECT region, count(DISTINCT id) AS n FROM {ORD} GROUP BY region": "DISTINCT",
+    f"SELECT region, stddev(id) AS n FROM {ORD} GROUP BY region": "stddev",
+    f"SELECT region, sum(CAST(id AS double)) AS n FROM {ORD} GROUP BY region": "not known to be a whole number",
+    f"SELECT region, sum(CAST(id AS decimal(38, 10))) AS n FROM {ORD} GROUP BY region": "digits",
+    f"SELECT region, avg(CAST(id AS decimal(20, 2))) AS n FROM {ORD} GROUP BY region": "16 digits",
+    f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region HAVING count(*) > 1": "HAVING",
+    f"SELECT region, amount, count(*) + amount AS n FROM {ORD} GROUP BY region, amount": "beside an aggregate",
+    f"SELECT region, cust, count(*) AS n FROM {ORD} GROUP BY ROLLUP (region, cust)": "more groups",
+}
+"""Aggregates that are kept by key, each with a word of the reason."""
+
+
+@pytest.mark.parametrize("sql", BY_KEY)
+def test_what_is_kept_by_key_says_why(sql: str) -> None:
+    plan = plan_view(sql, INPUTS, ("region", "cust") if "ROLLUP" in sql else ())
+    assert (plan.way, plan.problems) == ("key", ())
+    assert BY_KEY[sql] in plan.reason
+
+
+def test_columns_that_only_lakesql_needs() -> None:
+    plan = plan_view(f"SELECT region, sum(amount) AS s, count(*) AS n FROM {ORD} GROUP BY region", INPUTS)
+    assert [column.name for column in plan.hidden] == ["_lakesql_rows", "_lakesql_n2"]
+
+
 def test_an_aggregate_that_is_sorted_does_not_depend_on_the_order() -> None:
     sorted_list = f"SELECT region, sort_array(collect_list(amount)) AS l FROM {ORD} GROUP BY region"
     assert plan_view(sorted_list, INPUTS).way == "key"
