@@ -141,8 +141,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "cdc-stateful": Condition(
         "A model in mode `cdc` or `scd2` aggregates, takes DISTINCT rows or joins streams.",
-        "Leave that out: the table keeps the rows, and they are aggregated where it is queried. Of two streams read "
-        "one, and join what a model makes of the other with `ref('…')`.",
+        "Leave that out: the table keeps the rows. Aggregate or join the tables in another model, in mode "
+        "`materialized_view`, by `ref('…')`.",
     ),
     "cdc-stream": Condition(
         "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed.",
@@ -381,6 +381,15 @@ CONDITIONS: dict[str, Condition] = {
         "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
         "Select it and add it to `keys`, use `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
     ),
+    "input-expired": Condition(
+        "A view says `refresh='incremental'`, and the snapshot of a table that its rows were made of is gone: it "
+        "has expired, or the table was rolled back or made anew.",
+        "Make all rows anew: `lakesql rebuild MODEL`. Leave `refresh` out, and a refresh does so by itself.",
+    ),
+    "input-not-iceberg": Condition(
+        "A model over tables reads one that is no Iceberg table, so that no snapshot says what it held.",
+        "Read it by a stream into a table of its own, or give the model an Iceberg table.",
+    ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
         "This is a defect of lakesql: report it with the command's output under `--debug`.",
@@ -433,6 +442,14 @@ CONDITIONS: dict[str, Condition] = {
     "keys-changed": Condition(
         "A model has other `keys` than the rows of its table were written by.",
         "Put the keys back, or fill the table again: `lakesql rebuild MODEL`.",
+    ),
+    "keys-needed": Condition(
+        "A view has rows that nothing tells apart: it neither groups, nor says DISTINCT, nor has `keys`.",
+        "Say which columns tell its rows apart: `keys`.",
+    ),
+    "keys-not-group": Condition(
+        "The `keys` of a view are others than the columns of its GROUP BY, which tell its rows apart.",
+        "Leave `keys` out.",
     ),
     "late-unknown": Condition(
         "A model says `late='dead_letter'`, and which records came too late cannot be told: its GROUP BY by event time "
@@ -542,8 +559,13 @@ CONDITIONS: dict[str, Condition] = {
         "Make room first.",
     ),
     "no-stream": Condition(
-        "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
-        "Read a stream in FROM: `FROM {{ stream('…') }}`.",
+        "In a mode that writes what arrives, a model's SELECT reads no stream, so nothing would keep its table fresh.",
+        "Read a stream in FROM: `FROM {{ stream('…') }}`. Of tables as they are another mode makes a table: "
+        "`materialized_view`, or `table`.",
+    ),
+    "no-table": Condition(
+        "In a mode that makes a table of others, a model's SELECT reads none.",
+        "Read the table of a model by `ref('…')`, or another one by its whole name.",
     ),
     "no-usable-record": Condition(
         "Each record that a model has read in a run is a dead letter, and its table has no row: the model and what it "
@@ -581,6 +603,11 @@ CONDITIONS: dict[str, Condition] = {
     "not-grouped": Condition(
         "A SELECT with GROUP BY or an aggregate names a column that is neither grouped by nor aggregated.",
         "Add it to GROUP BY, or aggregate it: `any_value(c)`.",
+    ),
+    "not-incremental": Condition(
+        "A view says `refresh='incremental'`, and which of its rows a change reaches cannot be told.",
+        "Leave `refresh` out, and all rows are made anew where something has changed; or change what the message "
+        "names.",
     ),
     "not-text": Condition(
         "A file of the project is not UTF-8.",
@@ -685,6 +712,10 @@ CONDITIONS: dict[str, Condition] = {
     "reserved-name": Condition(
         "A template gives one of the names that lakesql offers to templates to something of its own.",
         "Use another name.",
+    ),
+    "random-key": Condition(
+        "A key of a view has another value each time that it is computed.",
+        "Take a key that is the same each time.",
     ),
     "rebuild-impossible": Condition(
         "A table cannot be rebuilt: its stream starts at `latest`, or has no times to begin at; or a table to merge "
@@ -844,6 +875,10 @@ CONDITIONS: dict[str, Condition] = {
     "stream-in-expression": Condition(
         "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",
         "Join it in FROM, or `ref()` the table that another model makes of it.",
+    ),
+    "stream-in-view": Condition(
+        "A model in a mode that makes a table of others reads a stream, of which only what is new would come.",
+        "Read the stream in a model of its own, in mode `append`, `upsert` or `cdc`, and its table by `ref('…')`.",
     ),
     "stream-of-keyed-model": Condition(
         "`stream('…')` names a model whose rows change.",
@@ -1139,6 +1174,10 @@ CONDITIONS: dict[str, Condition] = {
     "variable-substitution": Condition(
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
         "Use `var('…')` of the template; to mean the characters themselves, write `concat('$', '{…}')`.",
+    ),
+    "view-keys-twice": Condition(
+        "A view has two rows of one key: its `keys` do not tell its rows apart.",
+        "Add the columns to `keys` that do, or let the SELECT make one row of each key.",
     ),
     "warehouse-elsewhere": Condition(
         "All tables of an embedded catalog lie outside its warehouse: it was copied or moved. The catalog has the "

@@ -202,6 +202,7 @@ class BatchCommitted:
     written to, on average. None of a table without partitions. `violations` count the rows that fail an expectation, by
     its name. `furthest` is the event that has moved a watermark furthest, if there is one: its time, stream and record.
     `replaced` are the values with bytes that are no UTF-8, for which U+FFFD stands, `replaced_keys` those of keys.
+    `refreshed` says how a table that is made of others was made right, `in full` for example; '' of a batch of records.
     """
 
     model: str
@@ -226,6 +227,7 @@ class BatchCommitted:
     furthest: str = ""
     replaced: int = 0
     replaced_keys: int = 0
+    refreshed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

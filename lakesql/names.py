@@ -232,6 +232,18 @@ TOMBSTONES_VIEW = "_lakesql_tombstones"
 TOMBSTONED_VIEW = "_lakesql_tombstoned"
 """The view of the rows of a batch and of these keys, which are rows that delete."""
 
+ADJUSTED_VIEW = "_lakesql_adjusted"
+"""The groups of a view that have changed, as they are by what was added to them and taken from them."""
+
+ANEW_ROWS_VIEW = "_lakesql_touched_rows"
+"""The rows of a view, of the keys that a change can reach, as they are now."""
+
+ANEW_VIEW = "_lakesql_anew"
+"""The same, and the keys whose former rows leave."""
+
+LEAVES = "_lakesql_leaves"
+"""Which of these are keys whose rows leave."""
+
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""
 
@@ -294,6 +306,7 @@ LEDGER_EVENT_TIME = "lakesql.event-time"
 LEDGER_BACKLOG = "lakesql.backlog"
 LEDGER_TOPICS = "lakesql.topics"
 LEDGER_ACCEPTED = "lakesql.accepted-loss"
+LEDGER_INPUTS = "lakesql.inputs"
 LEDGER_REBUILD = "lakesql.rebuild"
 LEDGER_REBUILD_VERSION = "lakesql.rebuild-version"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""

@@ -169,7 +169,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
     "mode": dict.fromkeys(
         (
             "incremental",
-            "table",
             "view",
             "merge",
             "update",

@@ -64,6 +64,7 @@ LAYERS = (
 """From top to bottom: a module imports its own layer and those below."""
 
 ENGINE = (
+    ("refresh",),
     ("batch",),
     ("maintenance",),
     ("progress",),

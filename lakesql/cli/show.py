@@ -60,6 +60,7 @@ def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool) -> Sh
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.tables import load_table_state, missing_table, read_rows
     from lakesql.graph.manifest import own_table
+    from lakesql.names import is_reserved
 
     table = own_table(manifest, name)
     catalog = open_catalog(manifest.target.catalog)
@@ -70,7 +71,9 @@ def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool) -> Sh
         if load_table_state(catalog, table) is None:  # it is created with the first dead letter
             return (), (), f"'{name}' has no dead letters: there is no table {table}."
     columns, rows = read_rows(catalog, table, limit)
-    return columns, rows, "" if rows or not limit else f"{table} has no rows."
+    shown = [at for at, column in enumerate(columns) if not is_reserved(column)]  # others are a refresh's own
+    rows = [tuple(row[at] for at in shown) for row in rows]
+    return tuple(columns[at] for at in shown), rows, "" if rows or not limit else f"{table} has no rows."
 
 
 def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Shown:
@@ -78,6 +81,8 @@ def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Sho
     from lakesql.run.preview import preview_model
 
     preview = preview_model(manifest, name, limit, lambda text: say(text, options))
+    if manifest.models[name].config.reads == "tables":
+        return preview.columns, preview.rows, f"{count(len(preview.rows), 'row')} of the tables as they are"
     rejected = sum(times for _, times in preview.rejected)
     note = f"{count(len(preview.rows), 'row')} of {count(preview.records, 'record')}"
     return preview.columns, preview.rows, f"{note}; {count(rejected, 'dead letter')}" if rejected else note

@@ -67,18 +67,22 @@ def build_select(
 
 
 def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is_full_refresh: bool) -> Select:
+    if model.config.reads == "tables" and (problems := [*_check_reads(model)]):
+        raise ProjectError(problems)
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
     if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
         raise ProjectError(map(_no_columns, unknown))
     rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
     this = (model.table.catalog.lower(), model.table.namespace.lower(), model.table.name.lower())
-    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this)
+    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this, model.config.reads)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
     checks = checks_of(model.properties)
     reads = Reads(query.stateful, _reads_feed(query, streams), _key_columns(query, streams))
     writing = model.config.writing(replace(reads, is_traced=bool(names_of(checks, "dead_letter"))))
-    select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
+    select = _with_feed_key(
+        Select(model, query, streams, rendered, writing, read_tables, checks, _input_columns(tables))
+    )
     if _wants_valid_text(select):
         checks = (*checks, check_of_text(select.columns or (), select.text_of_bytes, model.place))
         writing = model.config.writing(replace(reads, is_traced=True))
@@ -98,6 +102,23 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     if problems:
         raise ProjectError(problems)
     return select
+
+
+def _check_reads(model: Model) -> Iterable[Problem]:
+    """What a model over tables must not read: streams, and its own table."""
+    mode = model.config.mode
+    for found in model.facts.streams:
+        yield Problem(
+            "stream-in-view",
+            f"Model '{model.name}' has mode '{mode}', whose SELECT reads tables, and reads stream '{found.name}'.",
+            "A stream brings what is new, and a table is all that is there: the two would not mean the same.",
+            "Read the stream in a model of its own (mode append, upsert or cdc), and the table of that with ref().",
+            found.place,
+        )
+    if "this" in model.facts.reads:
+        what = f"Model '{model.name}' has mode '{mode}', and reads its own table."
+        why = "Its rows are to be those of the SELECT, which must not depend on what they were."
+        yield Problem("cycle", what, why, "Read the tables that it is made of.", model.place)
 
 
 def build_selects(
@@ -153,6 +174,19 @@ def _tables_of(
             table, added = read.model.table, (QueryColumn(column.name, 0) for column in read.writing.added)
             tables[table.catalog.lower(), table.namespace.lower(), table.name.lower()] = (*read.query.offered, *added)
     return tables
+
+
+def _input_columns(
+    tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
+) -> dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The names of the columns of tables, and their types as far as they are known."""
+    return {
+        parts: (
+            tuple(column.name or "" for column in columns),
+            tuple(column.type.text if column.type else "" for column in columns),
+        )
+        for parts, columns in tables.items()
+    }
 
 
 def template_of(manifest: Manifest, model: Model) -> Template:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from lakesql.compile.table import terms_of
-from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.model.config import AvailableNow, Every, OnChange, Trigger
 from lakesql.model.maintenance_tasks import own_tasks
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS
@@ -81,6 +81,8 @@ def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> fl
             every = float(interval_ms)
         case AvailableNow():
             every = RUN_MS
+        case OnChange(expected_ms=expected_ms):
+            every = float(expected_ms)
     return max(every, batch_ms, 1000 / rows_per_second)
 
 
@@ -89,7 +91,7 @@ def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> boo
     match trigger:
         case Every():
             return most_records is not None and rows > most_records
-        case AvailableNow():
+        case AvailableNow() | OnChange():
             return False
 
 

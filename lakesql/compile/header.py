@@ -15,9 +15,9 @@ from lakesql.compile.growth import (
     grow_assumed,
 )
 from lakesql.compile.notes import find_notes
-from lakesql.compile.quote import event_time, identifier, text
+from lakesql.compile.quote import event_time, identifier, text, whole_name
 from lakesql.compile.select import Select
-from lakesql.model.config import AvailableNow, Every
+from lakesql.model.config import AvailableNow, Every, OnChange
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import Batches, listed
@@ -31,9 +31,16 @@ _WIDTH = 120
 
 def render_header(select: Select) -> str:
     """Where the model is from, and what happens around its statements: a comment line each, long ones wrapped."""
-    model, mode = select.model, batches_of(select)
+    model = select.model
     first = f"-- {'.'.join(model.fqn)}: mode {select.writing.mode}, table {model.table}; {COMPILED_FROM}{model.path}"
-    says = {
+    says = _say_batches(select) if model.config.reads == "streams" else _say_refreshes(select)
+    return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
+
+
+def _say_batches(select: Select) -> dict[str, str]:
+    """What happens around the batches of a model that reads streams."""
+    mode = batches_of(select)
+    return {
         **{f"FROM {identifier(name)}": _source(select, name) for name in select.query.streams_read},
         "batches": _batches(select),
         "rows": mode.rows(),
@@ -54,7 +61,33 @@ def render_header(select: Select) -> str:
         "maintenance": _maintenance(select),
         "a day": _day(select),
     }
-    return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
+
+
+def _say_refreshes(select: Select) -> dict[str, str]:
+    """What happens around the refreshes of a model that reads tables."""
+    names = map(whole_name, select.query.tables)
+    mode = batches_of(select)
+    return {
+        **{f"FROM {name}": "the table as it is when a refresh begins" for name in names},
+        "refreshes": _refreshes(select),
+        "rows": mode.rows(),
+        "kept": mode.kept_by(),
+        "expectations": "; ".join(show_checks(select.checks)),
+        "progress": "which snapshots of these tables it is made of stands in the snapshot of each refresh (the ledger)",
+        "maintenance": _maintenance(select),
+    }
+
+
+def _refreshes(select: Select) -> str:
+    match select.model.trigger:
+        case AvailableNow():
+            return "once in a run, where a table that it reads has changed (trigger available_now)"
+        case Every(text=interval):
+            return f"every {interval} in a continuous run, where a table that it reads has changed"
+        case OnChange():
+            return "as soon as a table that it reads has changed"
+        case _:
+            assert_never(select.model.trigger)
 
 
 def _lines(said: str) -> Iterator[str]:
@@ -101,6 +134,8 @@ def _batches(select: Select) -> str:
             return "what is there, until all of it is read; no run keeps the table fresh (trigger available_now)"
         case Every(text=interval):
             return f"every {interval} in a continuous run"
+        case OnChange():
+            raise AssertionError("a stream has batches, and no changes of tables")
         case _:
             assert_never(select.model.trigger)
 

@@ -16,16 +16,16 @@ def find_notes(select: Select) -> Iterator[tuple[str, str]]:
     if query.stateful and counted:
         done, what, do = "kept", "newest rows", "read that table"
         if query.aggregated:
-            done, what, do = "aggregated", "sums over newest rows", "aggregate in a query of its table"
+            done, what, do = "aggregated", "sums over newest rows", "aggregate its table in mode materialized_view"
         elif query.joins_streams:
-            done, what, do = "joined", "pairs of newest rows", "join the tables in a query"
+            done, what, do = "joined", "pairs of newest rows", "join the tables in mode materialized_view"
         fix = f"for {what}, keep these by a model in mode upsert or cdc, and {do}"
         yield "records", f"{done} as they arrive: {'; '.join(counted)}; {fix}"
     tables = _tables_of(select)
     if tables:
         again = batches_of(select).joined_again()
         stays = "later changes of it change no row that is written"
-        newest = "for the newest values, join where the tables are queried"
+        newest = "for the newest values, join the tables in a model in mode materialized_view"
         yield "joined tables", f"{tables} as it is when the batch runs: {stays}; {again}; {newest}"
 
 
@@ -44,6 +44,6 @@ def _records_of(select: Select, name: str) -> str:
 
 def _tables_of(select: Select) -> str:
     """The tables of other models that the SELECT reads beside its streams."""
-    if not select.query.reads_tables:
+    if not select.query.reads_tables or select.model.config.reads == "tables":
         return ""
     return " and ".join(identifier(name) for name in dict.fromkeys(found.name for found in select.model.facts.refs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -44,6 +45,11 @@ def event_time(stream: Stream) -> str:
 def table_name(table: TableName) -> str:
     """A table's whole name: `lake.shop.orders`."""
     return ".".join(map(identifier, (table.catalog, table.namespace, table.name)))
+
+
+def whole_name(parts: Iterable[str]) -> str:
+    """The name of a table by its parts, however many its namespace has."""
+    return ".".join(map(identifier, parts))
 
 
 def field_path(path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesql.compile.checks import (
     INVALID_TEXT,
@@ -30,7 +30,8 @@ class Select:
     """A model with its SELECT, and how its batches are written.
 
     `streams` are what it reads: declared ones, and other models' tables as such, whose names are in `read_tables`.
-    `checks` are what is expected of its rows.
+    `checks` are what is expected of its rows. `input_columns` are the names of the columns of the tables that it reads,
+    and their types ('' where it is not known), by the parts of the tables' names in small letters.
     """
 
     model: Model
@@ -40,6 +41,7 @@ class Select:
     writing: Writing
     read_tables: Mapping[str, TableName]
     checks: tuple[Check, ...] = ()
+    input_columns: Mapping[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -117,16 +117,26 @@ def create_table(spec: TableSpec, existing: Literal["", "IF NOT EXISTS", "OR REP
     create = {"": "CREATE TABLE", "OR REPLACE": "CREATE OR REPLACE TABLE"}.get(existing, f"CREATE TABLE {existing}")
     columns = ",\n".join(f"  {column_text(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
     lines = [f"{create} {table_name(spec.name)} (", columns, ")", "USING iceberg"]
-    if spec.partition_by:
-        lines.append(f"PARTITIONED BY ({', '.join(map(partition_text, spec.partition_by))})")
-    if spec.comment:
-        lines.append(f"COMMENT {text(spec.comment)}")
-    if spec.properties:
-        lines.append(properties_text(spec.properties))
-    statements = ["\n".join(lines)]
+    statements = ["\n".join((*lines, *_table_clauses(spec)))]
     if spec.order_by:
         statements.append(alter_table(spec.name, order_text(spec.order_by)))
     return tuple(statements)
+
+
+def create_table_as(spec: TableSpec, query: str, *, replaces: bool) -> str:
+    """The statement that makes the table with the rows of a query, or `replaces` one that is there, in one commit."""
+    lines = [f"CREATE {'OR REPLACE ' if replaces else ''}TABLE {table_name(spec.name)}", "USING iceberg"]
+    return "\n".join((*lines, *_table_clauses(spec), f"AS {query}"))
+
+
+def _table_clauses(spec: TableSpec) -> Iterator[str]:
+    """What a CREATE TABLE says behind its columns."""
+    if spec.partition_by:
+        yield f"PARTITIONED BY ({', '.join(map(partition_text, spec.partition_by))})"
+    if spec.comment:
+        yield f"COMMENT {text(spec.comment)}"
+    if spec.properties:
+        yield properties_text(spec.properties)
 
 
 def alter_table(table: TableName, change: str) -> str:

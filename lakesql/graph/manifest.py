@@ -15,7 +15,7 @@ from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.graph.handwritten import find_calls
 from lakesql.graph.named_selectors import Selectors, parse_selectors
-from lakesql.model.config import Every, MaintenanceConfig, TableConfig
+from lakesql.model.config import Every, MaintenanceConfig, OnChange, TableConfig, Trigger
 from lakesql.model.data_tests import DataTest
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, own_tasks, said_at
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
@@ -349,11 +349,22 @@ def _read_model(
         source=file.text,
         table=TableName(target.catalog.name, said.config.namespace or target.namespace, said.config.table or name),
         config=said.config,
-        trigger=said.config.trigger or Every(target.trigger.text, target.trigger.length_ms),
+        trigger=_trigger(said.config, target),
         options=said.options,
         facts=said.facts,
         properties=properties.get(name) or ModelProperties(Place(file.path), name),
     )
+
+
+def _trigger(config: TableConfig, target: Target) -> Trigger:
+    """What the model says, or the target; of a table that is made of others, when it is expected that these change."""
+    match config.trigger:
+        case None:
+            return Every(target.trigger.text, target.trigger.length_ms)
+        case OnChange():
+            return OnChange(target.trigger.length_ms)
+        case trigger:
+            return trigger
 
 
 def _defaults(settings: Settings, target: Target, fqn: tuple[str, ...]) -> Node:

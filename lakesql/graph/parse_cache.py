@@ -10,7 +10,7 @@ from pathlib import Path
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
-from lakesql.model.config import AvailableNow, Every, PartitionField, SortField
+from lakesql.model.config import AvailableNow, Every, OnChange, PartitionField, SortField
 from lakesql.model.data_tests import DATA_TEST_KINDS
 from lakesql.model.expectations import EXPECTATION_KINDS, AcceptedValue
 from lakesql.model.model import TemplateFacts
@@ -38,7 +38,7 @@ _DECLARATIONS = (
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),
-    *(AvailableNow, Every, PartitionField, SortField, Duration),
+    *(AvailableNow, Every, OnChange, PartitionField, SortField, Duration),
     *(Maintenance, *PROCEDURES.values(), Size),
 )
 

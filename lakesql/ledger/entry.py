@@ -22,6 +22,7 @@ from lakesql.names import (
     LEDGER_CHECKPOINT,
     LEDGER_DELETES,
     LEDGER_EVENT_TIME,
+    LEDGER_INPUTS,
     LEDGER_KEYS,
     LEDGER_LATE,
     LEDGER_MODE,
@@ -58,7 +59,9 @@ class Entry:
     left out, as the table has newer ones of their keys. `deletes`: what became of rows that the source had deleted.
     `backlog` is what its source still had when Spark last looked: `1200 records`, or files. `newest_place` is the
     greatest place in a database's log that was read, and the time of its record, as JSON. `source_table` is
-    the table of a database whose changes the model's batches have had, if all of them must be of one.
+    the table of a database whose changes the model's batches have had, if all of them must be of one. `inputs` are the
+    snapshots of the tables of which the rows are made, as JSON (`ledger/inputs.py`), where the model reads tables: its
+    refreshes are its batches, and have no checkpoint.
     """
 
     model: str
@@ -80,6 +83,7 @@ class Entry:
     deletes: Deletes = ""
     backlog: str = ""
     violations: tuple[tuple[str, int], ...] = ()
+    inputs: str = ""
 
     @property
     def written_as(self) -> WrittenAs:
@@ -217,6 +221,7 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_PLACE: entry.newest_place,
         LEDGER_SOURCE_TABLE: entry.source_table,
         LEDGER_DELETES: entry.deletes,
+        LEDGER_INPUTS: entry.inputs,
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -247,7 +252,7 @@ def newest_entry(
         if owner and model in (None, owner) and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
             return Entry(
                 model=owner,
-                checkpoint=summary[LEDGER_CHECKPOINT],
+                checkpoint=summary.get(LEDGER_CHECKPOINT, ""),
                 batch=int(summary[LEDGER_BATCH]),
                 offsets=summary.get(LEDGER_OFFSETS, ""),
                 query=summary.get(LEDGER_QUERY, ""),
@@ -265,6 +270,7 @@ def newest_entry(
                 source_table=summary.get(LEDGER_SOURCE_TABLE, ""),
                 deletes="soft" if LEDGER_DELETES in summary else "",
                 violations=tuple(json.loads(summary.get(LEDGER_VIOLATIONS, "{}")).items()),
+                inputs=summary.get(LEDGER_INPUTS, ""),
             )
     return None
 

@@ -40,7 +40,14 @@ class Every:
     interval_ms: int
 
 
-Trigger = AvailableNow | Every
+@dataclass(frozen=True, slots=True)
+class OnChange:
+    """A refresh as soon as a table that is read has another snapshot, which is expected every so often."""
+
+    expected_ms: int = 0
+
+
+Trigger = AvailableNow | Every | OnChange
 
 
 def trigger_text(trigger: Trigger) -> str:
@@ -50,8 +57,14 @@ def trigger_text(trigger: Trigger) -> str:
             return "available_now"
         case Every(text=text):
             return text
+        case OnChange():
+            return ON_CHANGE
         case _:
             assert_never(trigger)
+
+
+ON_CHANGE = "on change"
+"""How `config(...)` says that trigger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +88,15 @@ class SortField:
     nulls_first: bool = True
 
 
+def read_refresh_trigger(node: Node) -> Trigger:
+    """When a table that is made of others is refreshed."""
+    return OnChange() if node.value == ON_CHANGE else _read_trigger(node)
+
+
 def _read_trigger(node: Node) -> Trigger:
+    if node.value == ON_CHANGE:
+        what = f"'{ON_CHANGE}' is the trigger of a model over tables, and this one reads streams."
+        raise ProjectError.of("bad-trigger", what, place=node.place)
     if node.value == "available_now":
         return AvailableNow()
     try:
@@ -258,6 +279,8 @@ class TableConfig:
 
     mode: ClassVar[str] = ""
     """The word in `config(mode=…)`."""
+    reads: ClassVar[Literal["streams", "tables"]] = "streams"
+    """What the SELECT's FROM reads: what arrives in streams, or tables alone, as they are."""
     own_effects: ClassVar[Mapping[str, OptionEffect]] = MappingProxyType({})
     """What another value of an option that the mode has, and not all have, means for a table that has rows."""
 
@@ -299,6 +322,11 @@ class TableConfig:
     def why_not_streamed(self) -> str:
         """Why no other model may read the table as a stream; '' where it may: Iceberg streams what is appended."""
         return ""
+
+    @property
+    def compares_inputs(self) -> bool:
+        """Whether a refresh compares the tables that it reads with what they were at the last one."""
+        return False
 
     @property
     def rewrites_files(self) -> bool:

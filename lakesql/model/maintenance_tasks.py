@@ -105,7 +105,8 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
     """The tasks of a model: those of its own table, of its dead letters, and of what its batches may remember."""
-    tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
+    has_records = model.config.reads == "streams"
+    tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter} if has_records else {}
     tables |= {model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind) for kind in model.config.memories}
     beside = {name: _beside(name, options) for name, options in model.config.maintenance.procedures.items()}
     return (

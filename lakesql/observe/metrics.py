@@ -26,7 +26,7 @@ from lakesql.events import (
     SessionStarted,
     TableMaintained,
 )
-from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.model.config import AvailableNow, Every, OnChange, Trigger
 from lakesql.model.table_name import TableName
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import duration
@@ -265,7 +265,7 @@ class RunMetrics:
 
 def _interval_ms(trigger: Trigger) -> int:
     match trigger:
-        case AvailableNow():
+        case AvailableNow() | OnChange():
             return 0
         case Every(interval_ms=interval_ms):
             return interval_ms

@@ -33,6 +33,7 @@ def _fields(status: TableStatus) -> dict[str, Any]:
         "by_lakesql": state.facts.is_ours if isinstance(state, Known) else None,
         "unknown_files": _unknown(state.facts.metadata.record.unknown) if isinstance(state, Known) else None,
         "waits": [_wait(wait) for wait in state.waits] if isinstance(state, Known) else [],
+        "inputs": [asdict(lag) for lag in state.lags] if isinstance(state, Known) else [],
         "findings": [asdict(finding) for finding in state.findings] if isinstance(state, Known) else [],
         "figures": asdict(state.figures) if isinstance(state, Known) else None,
         "problems": [asdict(problem) for problem in status.problems],

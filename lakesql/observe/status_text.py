@@ -10,7 +10,7 @@ from lakesql.events import Word
 from lakesql.model.maintenance_tasks import UnknownFiles, is_maintained
 from lakesql.observe.text import WORD_TONES, Tone, duration, iso_time, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
-from lakesql.plan.table_status import Health, Known, MissingTable, TableStatus, Unknown
+from lakesql.plan.table_status import Health, InputLag, Known, MissingTable, TableStatus, Unknown
 from lakesql.table.maintenance_plan import Wait
 
 FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
@@ -45,20 +45,26 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
     """The reasons of a table's one word, and whether lakesql has written it. Of one that cannot be read, none: those
     are problems."""
     match status.state:
-        case Known(facts=facts, figures=figures, findings=findings, waits=waits):
+        case Known(facts=facts, figures=figures, findings=findings, waits=waits, lags=lags):
             reasons = [f"{finding.word}: {sentence(finding, figures)}" for finding in findings]
             foreign = () if facts.is_ours else (FOREIGN,)
             left = (LEFT,) if _is_left(status) else ()
             is_said = any(finding.figure == "dead_letter_ratio" for finding in findings)
             unread = (LETTERS_UNREAD,) if facts.letters_unread and not is_said else ()
             unknown = _unknown(facts.metadata.record.unknown)
-            return (*reasons, *unread, *foreign, *left, *map(_waiting, waits), *unknown)
+            return (*reasons, *unread, *foreign, *left, *map(_lagging, lags), *map(_waiting, waits), *unknown)
         case MissingTable():
             return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
         case Unknown():
             return ()
         case _:
             assert_never(status.state)
+
+
+def _lagging(lag: InputLag) -> str:
+    if lag.commits is None or lag.behind_ms is None:
+        return f"made of {lag.name} as it was before somebody rolled it back, or made it anew"
+    return f"behind {lag.name} by {count(lag.commits, 'commit')}, the first of them {duration(lag.behind_ms)} ago"
 
 
 def _waiting(wait: Wait) -> str:

@@ -104,6 +104,10 @@ def _describe(event: Event) -> Line:
         case Retrying():
             retry = f"retry {event.attempt} of {event.attempts} in {duration(event.wait_ms)}"
             return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")
+        case BatchCommitted() if event.refreshed:
+            parts = [event.refreshed, count(event.rows, "row"), duration(event.duration_ms)]
+            said = _join(*parts, failing(event.violations))
+            return Line(event.model, f"refresh {event.batch}: {said}", _style_of(event))
         case BatchCommitted():
             parts = [count(event.records, "record"), count(event.rows, "row"), *_lost(event.rejected, event.late)]
             said = _join(*parts, duration(event.duration_ms), failing(event.violations), _replaced_in(event))
@@ -184,7 +188,7 @@ def totals(event: ModelFinished) -> str:
     known = f"{count(event.skipped_batches, 'batch', 'batches')} known already" if event.skipped_batches else ""
     return _join(
         count(event.batches, "batch", "batches"),
-        count(event.records, "record"),
+        count(event.records, "record") if event.records or not event.rows else "",
         count(event.rows, "row"),
         *_lost(event.rejected, event.late),
         known,

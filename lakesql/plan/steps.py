@@ -79,6 +79,11 @@ def plan_table(
     return tuple(_evolve(model, changes, policy, state))
 
 
+def is_of_shape(spec: TableSpec, state: TableState) -> bool:
+    """Whether the table has the columns and partitions that a model asks for."""
+    return not _compare(spec, state).is_shaping
+
+
 def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) -> bool:
     """Whether the model has other columns or partitions than its table, in which no row has ever stood."""
     is_ours = state.properties.keys() >= sql.MARKS  # whatever their values: the model was edited

@@ -16,14 +16,25 @@ Health = Word | Literal["missing", "unreadable", "unreachable"]
 
 
 @dataclass(frozen=True, slots=True)
+class InputLag:
+    """How far a table is behind one of those that it is made of: commits of that one which it does not have, and since
+    when the first of them is there, in milliseconds. Of one that cannot be compared with it, both are None."""
+
+    name: str
+    commits: int | None
+    behind_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
-    """A table that was read: its facts, its figures at that moment, what of them is not well, the worst first, and the
-    maintenance of it that is due and waits."""
+    """A table that was read: its facts, its figures at that moment, what of them is not well, the worst first, the
+    maintenance of it that is due and waits, and how far it is behind the tables that it is made of."""
 
     facts: TableFacts
     figures: Figures
     findings: tuple[Finding, ...]
     waits: tuple[Wait, ...] = ()
+    lags: tuple[InputLag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,8 @@ def _maker(kind: Any) -> Callable[..., Any]:
 
 @cache
 def _fields(kind: Any) -> tuple[Field[Any], ...]:
-    return fields(kind)
+    """The fields that values of a class are made with; others are the same in all of them."""
+    return tuple(field for field in fields(kind) if field.init)
 
 
 @cache

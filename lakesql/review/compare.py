@@ -20,6 +20,7 @@ from lakesql.review.option_changes import find_option_changes, resolved, sql_set
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.readers import ReadersOf
 from lakesql.review.rebuilds import follow_rebuilds, upstream_of
+from lakesql.review.refresh_changes import has_refreshes, review_refreshed
 from lakesql.review.renames import find_renames, judge_rename
 from lakesql.review.seed_changes import review_seeds
 from lakesql.review.table_changes import created_spec, find_table_changes
@@ -81,6 +82,8 @@ def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, 
 
 
 def _review_both(change: ModelVersions) -> ModelReview:
+    if has_refreshes(change.before, change.after):
+        return review_refreshed(change)
     table, refusals = find_table_changes(change), tuple(find_refusals(change))
     reasons = hardest_first(
         (
@@ -101,6 +104,8 @@ def _review_both(change: ModelVersions) -> ModelReview:
 def _review_added(after: Select) -> ModelReview:
     model, spec = after.model, created_spec(after)
     what = f"Table {model.table} is made, and its streams are read from their `start`."
+    if has_refreshes(after):
+        what = f"Table {model.table} is made, with the rows of its SELECT."
     do = f"lakesql run --select {model.name}"
     reasons = [Reason("added", "model-added", what, model.place, do)]
     try:

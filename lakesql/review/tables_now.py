@@ -3,7 +3,7 @@ what it does to the tables, and by what their rows are told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakesql.compile.select import Select
@@ -19,6 +19,7 @@ from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, S
 from lakesql.progress.topics import check_topics, next_positions
 from lakesql.review.continuation import is_refusal, sources_of, verdict_of
 from lakesql.review.rebuilds import follow_rebuilds
+from lakesql.review.refresh_changes import has_refreshes
 from lakesql.review.table_changes import created_spec
 from lakesql.review.verdicts import ModelReview, Reason, Review, hardest_first, models_in_order
 from lakesql.review.version import Version
@@ -76,6 +77,8 @@ def _judge(
         place = after.model.place
         unread = [Reason("breaks", it.condition, it.what, it.place or place, it.fix) for it in table.problems]
         return _with(model, model.reasons, unread)
+    if has_refreshes(after):
+        return _with(model, model.reasons, _absent(model, after, found)) if table is None else model
     progress, decision = _progress(after, new, found, table, topics)
     kept = [it for it in model.reasons if _still_counts(it, table, decision)]
     if table is None:
@@ -93,7 +96,7 @@ def _judge(
     return replace(_with(model, kept, now), steps=steps)
 
 
-def _with(model: ModelReview, kept: Sequence[Reason], now: Sequence[Reason]) -> ModelReview:
+def _with(model: ModelReview, kept: Sequence[Reason], now: Iterable[Reason]) -> ModelReview:
     """The review with the reasons that it keeps, and those of what is there, each condition once."""
     told = {it.condition for it in kept}
     reasons = (*kept, *(it for it in now if it.condition not in told))

@@ -68,6 +68,7 @@ CAUSES: Mapping[str, str] = {
     "topic-added": "A stream reads one more topic.",
     "topic-backlog": "A topic holds records that the model has not read yet (`--live`).",
     "upstream-refused": "It reads a model that is refused.",
+    "view-changed": "A model over tables has another SELECT, or other columns: all of its rows are made anew.",
     "watermark-changed": "A stream has another watermark.",
 }
 """The conditions of reasons, beside those of errors (docs/errors.md)."""

@@ -120,7 +120,7 @@ def jobs_with_tests(build: Build, inner: JobsBy | None) -> JobsBy:
             return job
         return _TestedJob(job, ThreadWork(lambda _: _run_data_tests(build, jobs.context, model, emit), f"test {model}"))
 
-    return lambda jobs: partial(start, jobs, jobs.start_stream if inner is None else inner(jobs))
+    return lambda jobs: partial(start, jobs, jobs.start_model if inner is None else inner(jobs))
 
 
 def _all_before(name: str, waits: Mapping[str, set[str]]) -> frozenset[str]:

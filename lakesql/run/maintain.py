@@ -36,7 +36,7 @@ def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: 
 
     def start(jobs: ModelJobs, model: str, emit: Emit) -> Job | None:
         if model not in tasks:
-            return jobs.start_stream(model, emit)
+            return jobs.start_model(model, emit)
         try:
             if not jobs.claim(model, emit):
                 return None

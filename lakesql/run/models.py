@@ -15,6 +15,7 @@ from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.progress.writer import name_files
+from lakesql.engine.refresh.refresh_table import Refresh, RefreshStep
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
@@ -27,10 +28,13 @@ from lakesql.names import REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
+from lakesql.run.identities import hash_of
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import Job, RunOptions, StartJob
-from lakesql.run.prepare import RunContext, check_progress, prepare_model
+from lakesql.run.nothing_new import keep_analysis
+from lakesql.run.prepare import RunContext, check_progress, check_tables, open_keeper, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
+from lakesql.run.refresh_job import RefreshJob
 from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
@@ -142,7 +146,7 @@ def run_selects(
 
 
 JobsBy = Callable[["ModelJobs"], StartJob]
-"""Makes what starts other jobs than the models' streams, beside or around `ModelJobs.start_stream`."""
+"""Makes what starts other jobs than the models' own, beside or around `ModelJobs.start_model`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +165,38 @@ class ModelJobs:
 
     def start(self, model: str, emit: Emit) -> Job | None:
         """The model's job, running; None while it waits for a lease."""
-        start = self.start_stream if self.jobs_by is None else self.jobs_by(self)
+        start = self.start_model if self.jobs_by is None else self.jobs_by(self)
         return start(model, emit)
+
+    def start_model(self, model: str, emit: Emit) -> Job | None:
+        """The model's own job: its stream, or the refreshes of one that reads tables."""
+        if self.selects[model].select.model.config.reads == "tables":
+            return self.start_refreshes(model, emit)
+        return self.start_stream(model, emit)
+
+    def start_refreshes(self, model: str, emit: Emit, *, is_forced: bool = False) -> RefreshJob | None:
+        """The refreshes of a model over tables, on a session of their own; None while it waits for its lease."""
+        if not self.claim(model, emit, patient=self.continuous):
+            return None
+        context = replace(self.context, emit=emit, check_lease=self.leases.check)
+        bound = self.selects[model]
+        select = bound.select
+        check_tables(context.manifest, context.catalog, select)
+        continuous = self.continuous and not isinstance(select.model.trigger, AvailableNow)
+        if self.continuous and not continuous:
+            emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
+
+        def reach(step: RefreshStep) -> None:
+            context.check_lease(model)
+            context.reached(model, step)
+
+        refresh = Refresh(select, hash_of(select), context.catalog, emit, reach)
+        files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, model))
+        keep = partial(keep_analysis, context.manifest, context.catalog, bound, files)
+        keeper = open_keeper(context, select)
+        job = RefreshJob(refresh, new_session(context.session), keeper, continuous, is_forced, keep)
+        job.start()
+        return job
 
     def claim(self, model: str, emit: Emit, patient: bool = False) -> bool:
         """Whether this runner has the model's lease now. Raises what `Leases.claim` raises."""

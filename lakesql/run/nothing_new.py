@@ -23,12 +23,14 @@ from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, check_warehouse
 from lakesql.catalog.metadata_text import ReadMetadata, open_metadata, read_opened
 from lakesql.clock import now_ms
+from lakesql.compile.quote import whole_name
 from lakesql.compile.select import Select
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.ledger.entry import ledger_tag, newest_entry
+from lakesql.ledger.inputs import read_inputs
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
@@ -44,7 +46,7 @@ from lakesql.project.codec import encode
 from lakesql.project.procedures import AT_END, RewriteManifests
 from lakesql.project.profiles import Catalog, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_selects
-from lakesql.run.identities import query_identities
+from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.topics import read_topics
 from lakesql.secrets import find_secrets
 from lakesql.source.seen_files import StoredFiles
@@ -216,8 +218,33 @@ def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Existing)
         and known is not None
         and read_analyzed(files) == known
         and not _is_due(model, found.find)
-        and _has_read_all(bound, folder, target.catalog, found)
+        and _is_right(bound, folder, target.catalog, found)
     )
+
+
+def _is_right(bound: BoundSelect, folder: str, catalog: Catalog, found: _Existing) -> bool:
+    """Whether the table has all that the model reads, as it is now."""
+    if bound.select.model.config.reads == "streams":
+        return _has_read_all(bound, folder, catalog, found)
+    return _is_made_of_newest(bound.select, found.find)
+
+
+def _is_made_of_newest(select: Select, find: _FindTable) -> bool:
+    """Whether a table that is made of others is made by this SELECT, of the newest snapshots that these have."""
+    own = find(select.model.table)
+    entry = own.metadata.newest_entry(select.model.name) if own is not None else None
+    if entry is None or entry.query != hash_of(select):
+        return False
+    inputs = read_inputs(entry.inputs)
+    for table in select.query.tables:
+        catalog, *namespace, name = table
+        seen, read = find(TableName(catalog, ".".join(namespace), name)), inputs.get(whole_name(table))
+        if seen is None or read is None:
+            return False
+        head = seen.metadata.head
+        if (seen.metadata.id, head.id if head is not None else None) != (read.table_id, read.snapshot):
+            return False
+    return True
 
 
 def _analysis(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> Analyzed | None:

@@ -26,6 +26,7 @@ from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
 from lakesql.engine.progress.open import check_starts, open_progress, restart
 from lakesql.engine.progress.paths import forget_unmeant, keep_paths
+from lakesql.engine.refresh.refresh_table import RefreshStep
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, FilesLeftOut, Noted
@@ -67,7 +68,7 @@ class RunContext:
     accept_data_loss: bool = False
     brokers: Brokers = field(default_factory=Brokers)
     check_lease: Callable[[str], None] = lambda model: None
-    reached: Callable[[str, Step | RebuildStep | MaintenanceStep], None] = lambda model, step: None
+    reached: Callable[[str, Step | RebuildStep | MaintenanceStep | RefreshStep], None] = lambda model, step: None
     schema_fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def follow(self, stream: str, schema_fields: tuple[str, ...]) -> None:
@@ -150,7 +151,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         table=table,
         emit=context.emit,
         companion=next(iter(companion), None),
-        keeper=_open_keeper(context, select),
+        keeper=open_keeper(context, select),
         follow=context.follow,
         reached=reach,
     )
@@ -162,7 +163,7 @@ def check_progress(context: RunContext, bound: BoundSelect, folder: str) -> None
     decide_all([read_state(context.session, each, sources) for each in query_identities(bound.select, folder)])
 
 
-def _open_keeper(context: RunContext, select: Select) -> Keeper | None:
+def open_keeper(context: RunContext, select: Select) -> Keeper | None:
     """What maintains the tables of a model; None where somebody else does."""
     maintenance, name = find_maintenance(context.manifest, select), select.model.name
 
@@ -177,6 +178,11 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
     """How the tables of a model are maintained, and who streams them."""
     model = select.model
     readers = [
+        TableReader(other.name, other.table)
+        for other in manifest.models.values()
+        if other.config.compares_inputs and any(found.name == model.name for found in other.facts.refs)
+    ]
+    readers += [
         TableReader(other.name, other.table, checkpoint_of(manifest.target, other.name))
         for other in manifest.models.values()
         if any(found.name == model.name and reads_model(manifest, found.name) for found in other.facts.streams)

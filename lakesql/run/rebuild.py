@@ -98,6 +98,8 @@ def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom
 
     def start(jobs: ModelJobs, model: str, emit: Emit) -> Job | None:
         context, live = jobs.context, jobs.selects[model]
+        if live.select.model.config.reads == "tables":
+            return jobs.start_refreshes(model, emit, is_forced=True)
         bound = context.current(models[model], lambda manifest: bind_rebuild(manifest, model, start_at))
         models[model] = bound
         if not table_exists(context.session, live.select.model.table):

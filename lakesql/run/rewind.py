@@ -54,6 +54,19 @@ def settle(manifest: Manifest, name: str, are_same: bool, say: Callable[[str], N
         return sum(settle_files(session, each.folder, bound.bindings, are_same) for each in identities) > 0
 
 
+def check_reads_streams(manifest: Manifest, name: str) -> None:
+    """Raise `RunError` (`rewind-impossible`) of a model whose table is made of others: it stands in no stream."""
+    model = manifest.models[name]
+    if model.config.reads == "tables":
+        raise RunError.of(
+            "rewind-impossible",
+            f"Model '{name}' has mode '{model.config.mode}': its table is made of others as they are, and there is no "
+            "position to begin from.",
+            fix=f"To make all of its rows anew: lakesql rebuild {name}",
+            place=model.place,
+        )
+
+
 def rewind(
     manifest: Manifest, name: str, to: RewindTo, *, allow_duplicates: bool, dry_run: bool, say: Callable[[str], None]
 ) -> Rewound:
@@ -63,6 +76,7 @@ def rewind(
     and `RunError`: `lease-held` where the model is being run, and with `dry_run` `rewind-impossible` where there is
     such a rebuild.
     """
+    check_reads_streams(manifest, name)
     bound = bind_select(manifest, build_select(manifest, name))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     with _opened(manifest, bound, dry_run, say) as session, explained(bound.select):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.catalog.table_facts import read_facts
+from lakesql.catalog.tables import load_metadata
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
+from lakesql.ledger.entry import Snapshot
+from lakesql.ledger.inputs import InputSnapshot, read_inputs, table_of
 from lakesql.model.config import AvailableNow
 from lakesql.model.maintenance_tasks import own_tasks, rewrite_of
 from lakesql.model.model import Model
 from lakesql.plan.health import TableFacts, is_rewrite_overdue, judge, measure
-from lakesql.plan.table_status import Known, MissingTable, TableStatus, Unknown
+from lakesql.plan.table_status import InputLag, Known, MissingTable, TableStatus, Unknown
 from lakesql.project.procedures import AT_END
 from lakesql.project.profiles import sqlite_file
 from lakesql.table.due import KnownAmounts
 from lakesql.table.maintenance_plan import TimeBudget, Wait, plan_maintenance
+from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
 
 READERS = 8
@@ -51,7 +55,45 @@ def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | Missi
     uncompacted = measure_uncompacted(facts.metadata)
     is_overdue = is_rewrite_overdue(rewrite_of(model), uncompacted, facts.metadata.version)
     findings = judge(figures, model.properties.freshness, is_overdue)
-    return Known(facts, figures, findings, _find_waits(model, facts, uncompacted, now_ms))
+    waits = _find_waits(model, facts, uncompacted, now_ms)
+    return Known(facts, figures, findings, waits, tuple(_find_lags(opened, model, facts.metadata, now_ms)))
+
+
+def _find_lags(opened: OpenCatalog, model: Model, metadata: TableMetadata, now_ms: int) -> Iterator[InputLag]:
+    """How far a table is behind those that it is made of."""
+    entry = metadata.newest_entry(model.name) if model.config.reads == "tables" else None
+    for name, read in read_inputs(entry.inputs).items() if entry is not None else ():
+        found = _find_input(opened, name)
+        if found is None or found.id != read.table_id:
+            yield InputLag(name, None, None)
+            continue
+        missing = _commits_since(found, read)
+        if missing is None:
+            yield InputLag(name, None, None)
+        elif missing:
+            yield InputLag(name, len(missing), max(0, now_ms - missing[-1].at_ms))
+
+
+def _commits_since(table: TableMetadata, read: InputSnapshot) -> list[Snapshot] | None:
+    """The snapshots of a table that came after the one that was read, the newest first; None where that is none of its
+    past."""
+    since: list[Snapshot] = []
+    for snapshot in table.history:
+        if snapshot.id == read.snapshot:
+            return since
+        since.append(snapshot)
+    return since if read.snapshot is None else None
+
+
+def _find_input(opened: OpenCatalog, name: str) -> TableMetadata | None:
+    """A table by its whole name in SQL; None where it is not there, or is another catalog's."""
+    table = table_of(name)
+    if table.catalog.lower() != opened.profile.name.lower():
+        return None
+    try:
+        return load_metadata(opened, table)
+    except LakesqlError:
+        return None
 
 
 def _find_waits(model: Model, facts: TableFacts, uncompacted: Uncompacted, now_ms: int) -> tuple[Wait, ...]:

@@ -35,6 +35,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import write_batch
 from lakesql.engine.ledger.snapshots import load_table, table_exists
 from lakesql.engine.progress.replay import ReplayProgress, open_replay
+from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explain
@@ -231,9 +232,12 @@ class _SparkTest:
         """Make the tables, write the batches, and compare what is there then."""
         sync = self.make_tables()
         batches = [*self.batches()]
-        write = self.write_streamed if self.select.query.stateful else self.writer(sync)
-        for number, batch in enumerate(batches):
-            write(number, batch)
+        if self.select.model.config.reads == "tables":
+            self.refresh()
+        else:
+            write = self.write_streamed if self.select.query.stateful else self.writer(sync)
+            for number, batch in enumerate(batches):
+                write(number, batch)
         return compare(
             self.test,
             self.context.manifest.directory,
@@ -348,6 +352,10 @@ class _SparkTest:
             write_batch(replace(sink, progress=progress_of(select.model.table)), arrived, number)
 
         return write
+
+    def refresh(self) -> None:
+        """Make the table of the tables that the test gives, as a run does."""
+        refresh_table(Refresh(self.select, hash_of(self.select), self.context.catalog, self.context.emit), self.session)
 
     def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
         """The records of one stream, as a run reads them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Literal
 
 from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
@@ -27,7 +28,7 @@ from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
 from lakesql.select.event_times import TimedSelect, with_event_times
 from lakesql.select.functions import TABLE_FUNCTIONS, is_unsteady
-from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape
+from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape, offset_of
 from lakesql.select.sqltext import Findings, Text, findings_by_offset, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
@@ -63,7 +64,8 @@ class Query:
     `joins_streams` says that it joins streams with each other, and keeps the rows of those `unbounded` for ever.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `filters` says that it may leave out what a stream brings.
-    `reads_tables` says that it reads a table beside its streams.
+    `reads_tables` says that it reads a table beside its streams. `tables` are those whose version it does not name,
+    by the parts of their names as they are written, each once.
     `multiplies` says that it may make several rows of one record.
     `record_fields` and `change_fields` are the fields of `_record` and `_change` that the text uses.
     `used` are the names, in small letters, of columns that it does more with than to pass them on.
@@ -98,6 +100,7 @@ class Query:
     carry: tuple[tuple[int, str], ...]
     ungrouped: str
     timed: TimedSelect | None = None
+    tables: tuple[tuple[str, ...], ...] = ()
 
 
 def read_query(
@@ -107,15 +110,18 @@ def read_query(
     tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]] = MappingProxyType({}),
     functions_are_known: bool = True,
     this: tuple[str, ...] = (),
+    reads: Literal["streams", "tables"] = "streams",
 ) -> Query:
     """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place` maps an offset to the file.
+
+    One that `reads` tables alone needs no stream.
 
     `tables` are the columns of the tables that are known, by the parts of the name in small letters. Without
     `functions_are_known` there may be others than Spark's own. `this` is the model's own table by its parts, in small
     letters.
     Raises ProjectError with every problem found.
     """
-    read = partial(_read_whole, tables=tables, functions_are_known=functions_are_known, this=this)
+    read = partial(_read_whole, tables=tables, functions_are_known=functions_are_known, this=this, reads=reads)
     timed = _find_timed(sql, streams)
     if timed is not None:
         query = _read_timed(sql, timed, streams, place, read)
@@ -177,11 +183,12 @@ def _read_whole(
     tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
     functions_are_known: bool,
     this: tuple[str, ...],
+    reads: Literal["streams", "tables"],
     own: frozenset[str] = frozenset(),
 ) -> Query:
     findings = Findings(place)
     try:
-        query = _read(sql, streams, tables, functions_are_known, this, findings, own)
+        query = _read(sql, streams, tables, functions_are_known, this, reads, findings, own)
     except RecursionError:
         findings.stop(0, "The SELECT nests too deep to be read.", "Split it.")
     if findings.problems:
@@ -246,6 +253,7 @@ def _read(
     tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
     functions_are_known: bool,
     this: tuple[str, ...],
+    reads: Literal["streams", "tables"],
     findings: Findings,
     own: frozenset[str],
 ) -> Query:
@@ -256,9 +264,10 @@ def _read(
     if functions_are_known:
         check_calls(tree, text, findings)
     relation, walk = read_relation(tree, text, streams, tables, findings)
-    if not relation.streams and not findings.problems:
-        why = "A model is kept fresh by what arrives in a stream."
-        findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why)
+    if reads == "streams" and not relation.streams and not findings.problems:
+        why = "In this mode a table is kept fresh by what arrives in a stream."
+        fix = "Read a stream; or make it of tables as they are: mode 'materialized_view', or 'table'."
+        findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why, fix)
     check_beginning(tree, this, findings)
     stateful = relation.stateful
     return Query(
@@ -283,7 +292,16 @@ def _read(
         noted=walk.noted,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
         ungrouped=ungrouped_text(tree, walk) if stateful and not findings.problems else "",
+        tables=tuple(dict.fromkeys(_tables_read(tree))),
     )
+
+
+def _tables_read(tree: exp.Query) -> Iterator[tuple[str, ...]]:
+    """The tables of catalogs of which the newest version is read, in the order of the text."""
+    tables = [table for table in tree.find_all(exp.Table) if not isinstance(table.this, exp.Func)]
+    for table in sorted(tables, key=offset_of):
+        if len(table.parts) > 1 and not table.args.get("version"):
+            yield tuple(part.name for part in table.parts)
 
 
 def _multiplies(tree: exp.Query, text: Text) -> bool:

@@ -127,6 +127,8 @@ class _DuckTest:
         query = translate_query(select.query.sql if select.query.stateful else select.text, tables, now)
         types = self.table_types(query)
         self.refuse_types(types)
+        if select.model.config.reads == "tables":
+            return self.refresh(query, types)
         names = {_path(select.model.table): "lakesql_this"}
         names |= {path: table.name for path, table in tables.items() if len(path) > 1}
         conditions, checks = self.conditions(query, types), self.checks(query)
@@ -137,6 +139,21 @@ class _DuckTest:
             what = self.write_batch(number, query, steps, names, conditions, checks)
             if what:
                 return Failed(what=what)
+        return self.compare(types)
+
+    def refresh(self, query: TranslatedQuery, types: Mapping[str, str]) -> Outcome:
+        """The rows of a SELECT over the tables that the test gives, which are those of its own table."""
+        checks = self.checks(query)
+        self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
+        for check, condition in checks.items():
+            if failing := self.number(f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({condition})"):
+                return Failed(what=f"The refresh fails: {NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'.")
+        if keys := ", ".join(map(quote, self.select.writing.keys)):
+            of_keys = f"SELECT {keys} FROM {ROWS_VIEW} GROUP BY {keys} HAVING count(*) > 1"
+            if self.number(f"SELECT count(*) FROM ({of_keys})"):
+                return Failed(what=f"The refresh fails: view-keys-twice, two of its rows have one {keys}.")
+        self.create("lakesql_this", types, [])
+        self.connection.execute(f"INSERT INTO lakesql_this BY NAME SELECT * FROM {ROWS_VIEW}")
         return self.compare(types)
 
     # --- what is given

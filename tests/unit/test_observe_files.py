@@ -101,6 +101,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "furthest": "",
         "replaced": 0,
         "replaced_keys": 0,
+        "refreshed": "",
         "ignored": 0,
         "remembered": 0,
         "older": 0,

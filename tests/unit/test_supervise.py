@@ -138,11 +138,11 @@ class World:
 
     def start(self, model: str, emit: Emit) -> Job | None:
         if self.with_tests is None:
-            return self.start_stream(model, emit)
+            return self.start_model(model, emit)
         around = jobs_with_tests(self.with_tests, None)
         return around(self)(model, emit)  # type: ignore[arg-type]  # what it asks of the jobs is here
 
-    def start_stream(self, model: str, emit: Emit) -> FakeJob | None:
+    def start_model(self, model: str, emit: Emit) -> FakeJob | None:
         if self.gave_way_at and self.now < self.gave_way_at[-1] + REBUILDS_FOR_MS:
             return None
         self.held[model] = emit

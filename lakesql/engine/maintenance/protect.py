@@ -11,8 +11,9 @@ from lakesql.engine.ledger.rename import is_former
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.ledger.entry import Entry, ledger_tag
+from lakesql.ledger.inputs import read_inputs
 from lakesql.model.table_name import TableName
-from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_OFFSETS
+from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_INPUTS, LEDGER_OFFSETS
 from lakesql.progress.state import Checkpoint, newest_batch
 from lakesql.progress.stored import read_checkpoint
 from lakesql.source.stream_state import Position
@@ -28,12 +29,14 @@ NOTHING_READ = 0
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """A model that reads a table as a stream, the table in whose ledger it says how far it is, and its checkpoint's
-    folder."""
+    """A model that reads the changes of a table, and the table in whose ledger it says how far it is.
+
+    `folder` is that of its checkpoint; a model whose table is made of others has none.
+    """
 
     model: str
     table: TableName
-    folder: str
+    folder: str = ""
 
 
 def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
@@ -66,6 +69,9 @@ def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterabl
     since: list[int] = []
     waiting: list[str] = []
     for reader in readers:
+        if not reader.folder:
+            since += _made_of(session, metadata, reader)
+            continue
         checkpoint = read_checkpoint(CheckpointFiles(session, reader.folder))
         progress = {
             f"'{reader.model}'": needs(metadata, _read_entries(session, reader.table, reader.model), checkpoint)
@@ -78,6 +84,15 @@ def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterabl
             if needed_ms is None:
                 waiting.append(name)
     return Needed(min(since, default=None), tuple(waiting))
+
+
+def _made_of(session: SparkSession, metadata: TableMetadata, reader: TableReader) -> list[int]:
+    """When the snapshot of the table was made of which the reader's own table is made: a refresh compares with it. One
+    that has none yet begins with the newest."""
+    entries = _read_entries(session, reader.table, reader.model)
+    inputs = read_inputs(entries[0].inputs).values() if entries else ()
+    found = [metadata.find(each.snapshot) for each in inputs if each.table_id == metadata.id]
+    return [snapshot.at_ms for snapshot in found if snapshot is not None]
 
 
 def needs(metadata: TableMetadata, entries: Sequence[Entry], checkpoint: Checkpoint | None) -> int | None:
@@ -145,4 +160,5 @@ def _entry_of(owner: str, summary: Mapping[str, str]) -> Entry:
         batch=int(summary[LEDGER_BATCH]),
         offsets=summary.get(LEDGER_OFFSETS, ""),
         query="",
+        inputs=summary.get(LEDGER_INPUTS, ""),
     )

@@ -11,17 +11,23 @@ from lakesql.modes.append import Append
 from lakesql.modes.batches.append_batches import AppendBatches
 from lakesql.modes.batches.batches import Batches
 from lakesql.modes.batches.cdc_batches import CdcBatches
+from lakesql.modes.batches.refreshed_batches import RefreshedBatches
 from lakesql.modes.batches.scd2_batches import Scd2Batches
 from lakesql.modes.batches.upsert_batches import UpsertBatches
+from lakesql.modes.batches.view_refreshes import ViewRefreshes
 from lakesql.modes.cdc import Cdc
+from lakesql.modes.materialized_view import MaterializedView
 from lakesql.modes.scd2 import Scd2
 from lakesql.modes.upsert import Upsert
+from lakesql.modes.whole_table import WholeTable
 
 BATCHES: dict[type[TableConfig], Callable[[Select, Any], Batches]] = {
     Append: AppendBatches,
     Upsert: UpsertBatches,
     Cdc: CdcBatches,
     Scd2: Scd2Batches,
+    WholeTable: RefreshedBatches,
+    MaterializedView: ViewRefreshes,
 }
 
 
@@ -29,3 +35,10 @@ def batches_of(select: Select) -> Batches:
     """What the batches of the SELECT do in its mode."""
     config = select.model.config
     return BATCHES[type(config)](select, config)
+
+
+def refreshes_of(select: Select) -> RefreshedBatches:
+    """What the refreshes of a SELECT that reads tables do in its mode."""
+    refreshes = batches_of(select)
+    assert isinstance(refreshes, RefreshedBatches), "a model that reads streams has batches"
+    return refreshes

@@ -75,9 +75,9 @@ def check_state(select: Select, row: str) -> Iterator[Problem]:
     """A SELECT that keeps state, where the table has a `row` for each of the source."""
     if not select.query.stateful:
         return
-    fix = "Leave that out: the table keeps the rows, and they are aggregated where it is queried."
+    fix = "Leave that out: the table keeps the rows, and a model in mode 'materialized_view' aggregates them."
     if select.query.joins_streams:
-        fix = "Read one stream, and join what a model makes of the other: {{ ref('…') }}."
+        fix = "Read each stream in a model, and join their tables in mode 'materialized_view': {{ ref('…') }}."
     yield Problem(
         "cdc-stateful",
         f"Mode '{select.model.config.mode}' cannot aggregate, take DISTINCT rows or join streams: its table has a row "

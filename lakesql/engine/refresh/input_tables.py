@@ -1,0 +1,73 @@
+"""The tables that a refresh reads, each at the snapshot that it has when the refresh begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.compile.quote import whole_name
+from lakesql.compile.select import Select
+from lakesql.engine.ledger.snapshots import JavaTable, table_id
+from lakesql.engine.spark.failure import read_cause
+from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.internals import replace_view
+from lakesql.engine.spark.old_columns import select_as_now
+from lakesql.errors import RunError
+from lakesql.ledger.inputs import InputSnapshot
+from lakesql.views.view_tree import World
+
+
+def load_inputs(session: SparkSession, select: Select) -> dict[str, JavaTable]:
+    """The tables of the SELECT as the catalog has them now, by their whole names, in the order of the text.
+
+    Raises `RunError`: `table-missing`, and `input-not-iceberg` of what has no snapshots.
+    """
+    return {name: _load(session, select, name) for name in map(whole_name, select.query.tables)}
+
+
+def _load(session: SparkSession, select: Select, name: str) -> JavaTable:
+    try:
+        return java_class("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(session._jsparkSession, name)
+    except (Py4JJavaError, PySparkException) as error:
+        kind, _ = read_cause(error)
+        if kind in _ABSENT:
+            what = f"Table {name}, which model '{select.model.name}' reads, is not there."
+            fix = f"Run the model that writes it first, or with this one: lakesql run --select +{select.model.name}"
+            raise RunError.of("table-missing", what, fix=fix, place=select.model.place) from None
+        if kind in _FOREIGN:
+            what = f"{name}, which model '{select.model.name}' reads, is no Iceberg table."
+            why = "A refresh reads each table at one snapshot, and the ledger says which: other tables have none."
+            fix = "Read it by a stream into a table of its own, or give the model an Iceberg table."
+            raise RunError.of("input-not-iceberg", what, why=why, fix=fix, place=select.model.place) from None
+        raise
+
+
+_ABSENT = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "NoSuchTableException", "NoSuchNamespaceException"})
+_FOREIGN = frozenset({"ClassCastException", "IllegalArgumentException"})
+"""What Iceberg raises of a table that is not there, and of one that is not its own."""
+
+
+def rows_at(session: SparkSession, name: str, table: JavaTable, snapshot: int | None) -> DataFrame:
+    """The rows of a table at a snapshot, with the columns that it has now; none where it had no snapshot."""
+    if snapshot is None:
+        return session.table(name).limit(0)
+    return select_as_now(session.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot}"), table, snapshot)
+
+
+def show_inputs(
+    session: SparkSession, tables: Mapping[str, JavaTable], inputs: Mapping[str, InputSnapshot], world: World
+) -> None:
+    """Make the views of all rows of the tables at these snapshots, `_lakesql_new_0` and so on, in their order."""
+    for number, (name, table) in enumerate(tables.items()):
+        replace_view(rows_at(session, name, table, inputs[name].snapshot), f"_lakesql_{world}_{number}")
+
+
+def pin(table: JavaTable) -> InputSnapshot:
+    """A table at its newest snapshot."""
+    head = table.currentSnapshot()
+    if head is None:
+        return InputSnapshot(table_id(table), None)
+    return InputSnapshot(table_id(table), head.snapshotId(), head.timestampMillis())

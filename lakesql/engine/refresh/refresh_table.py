@@ -1,0 +1,332 @@
+"""One refresh of a model over tables: its table gets the rows of the SELECT, over one snapshot of each table it reads.
+
+There is no checkpoint: the ledger entry says of which snapshots the rows are made, in the commit that has brought them.
+So a refresh that has died is begun anew, and one that has nothing to do is known by comparing these.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.tables import list_namespaces, load_table_state
+from lakesql.clock import now_ms
+from lakesql.compile.batch import Write
+from lakesql.compile.quote import identifier, identifiers, text
+from lakesql.compile.select import Select
+from lakesql.compile.table import TableColumn, TableSpec, alter_table, build_table_spec, create_table_as, order_text
+from lakesql.engine.batch.analyze import landing_columns, type_text
+from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.refuse import check_expectations
+from lakesql.engine.batch.rows import checked_rows, kept_rows
+from lakesql.engine.ledger import snapshots
+from lakesql.engine.ledger.commit import (
+    Begun,
+    HeadMovedError,
+    Staged,
+    begin_commit,
+    conflict,
+    publish,
+    stage,
+    stage_nothing,
+)
+from lakesql.engine.refresh.changed_view import InFullError, open_changed_rows
+from lakesql.engine.refresh.input_tables import load_inputs, pin, show_inputs
+from lakesql.engine.spark.internals import replace_view
+from lakesql.engine.spark.session import changed_settings
+from lakesql.errors import RunError, quoted
+from lakesql.events import BatchCommitted, Emit, Noted, StepApplied
+from lakesql.ledger.entry import Entry, Snapshot, summary_of, totals_of, whole
+from lakesql.ledger.inputs import InputSnapshot, read_inputs, write_inputs
+from lakesql.modes.batches.all_batches import refreshes_of
+from lakesql.names import ANEW_ROWS_VIEW, ANEW_VIEW, ROWS_VIEW
+from lakesql.plan.steps import create_namespace, is_of_shape, plan_table
+
+RefreshStep = Literal["look-up", "stage", "publish", "finish"]
+"""The steps of a refresh, and its end."""
+
+PUBLISH_TRIES = 5
+"""How often a refresh is staged anew because a foreign commit moved the head, before it fails."""
+
+_SUMMARY = "spark.sql.iceberg.snapshot-property."
+"""What a setting begins with that puts something into the summary of each snapshot that Spark writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """A model over tables, and what its refreshes need.
+
+    `query` tells one SELECT from another in the ledger. `reached` is told before each step which one it is, and raises
+    where this runner must not continue.
+    """
+
+    select: Select
+    query: str
+    catalog: OpenCatalog
+    emit: Emit
+    reached: Callable[[RefreshStep], None] = lambda step: None
+
+
+def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = False) -> Snapshot | None:
+    """Make the table equal to the SELECT over its inputs as they are now; None where it is already.
+
+    The steps, and what a crash after each leaves:
+
+    1. Pin each input at its newest snapshot, and compare with the ledger.  Nothing.
+    2. Stage the rows: files that no table has, which `remove_orphan_files` takes.
+    3. Publish them with the ledger entry, atomically.  Everything: the next refresh stops at step 1.
+
+    With `is_forced` all rows are made anew, whatever the ledger says. Raises `RunError` with what keeps the table from
+    being made; then it is as it was, and none is made where there was none.
+    """
+    started = time.monotonic()
+    model = refresh.select.model
+    refresh.reached("look-up")
+    tables = load_inputs(session, refresh.select)
+    inputs = {name: pin(each) for name, each in tables.items()}
+    is_there = load_table_state(refresh.catalog, model.table) is not None
+    table = snapshots.load_table(session, model.table) if is_there else None
+    former = snapshots.read_entry(table, model.name) if table is not None else None
+    if table is not None:
+        _check_writer(refresh, table, former)
+    is_current = former is not None and former.query == refresh.query and read_inputs(former.inputs) == inputs
+    if is_current and not is_forced:
+        return None
+    entry = Entry(
+        model=model.name,
+        checkpoint="",
+        batch=former.batch + 1 if former is not None else 0,
+        offsets="",
+        query=refresh.query,
+        mode=model.config.mode,
+        keys=refresh.select.writing.keys,
+        inputs=write_inputs(inputs),
+    )
+    made = None
+    if former is not None and former.query == refresh.query and not is_forced:
+        made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(former.inputs))
+    if made is None:
+        show_inputs(session, tables, inputs, "new")
+        made = _refresh_in_full(refresh, session, entry)
+    refresh.reached("finish")
+    head = made.head
+    refresh.emit(
+        BatchCommitted(
+            model=model.name,
+            batch=entry.batch,
+            records=0,
+            rows=whole(head.summary, "added-records") or 0,
+            rejected=0,
+            snapshot=head.id,
+            duration_ms=round((time.monotonic() - started) * 1000),
+            event_time="",
+            at_ms=now_ms(),
+            table=totals_of(head.summary),
+            removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
+            violations=made.violations,
+            refreshed=made.how,
+        )
+    )
+    return head
+
+
+_HIDDEN = "Of lakesql: what is kept of a group, so that a change can be added to it or taken from it."
+
+_Violations = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A refresh that is in the table, in words, and how many of its rows fail what is expected of them."""
+
+    head: Snapshot
+    how: str
+    violations: _Violations = ()
+
+
+def _refresh_by_changes(
+    refresh: Refresh,
+    session: SparkSession,
+    entry: Entry,
+    tables: Mapping[str, snapshots.JavaTable],
+    former: Mapping[str, InputSnapshot],
+) -> _Made | None:
+    """Change the rows that a change of the inputs reaches; None where all are to be made anew.
+
+    Raises `RunError` (`input-expired`) where the model asks for this way, and a snapshot is gone.
+    """
+    select, refreshes = refresh.select, refreshes_of(refresh.select)
+    if not refreshes.is_incremental:
+        return None
+    try:
+        with open_changed_rows(session, select, tables, former, read_inputs(entry.inputs)) as changed:
+            if not changed.count:
+                return _Made(_publish(refresh, session, entry, stage_nothing), changed.how)
+            spec = _spec(refresh, changed.rows.schema)
+            state = load_table_state(refresh.catalog, spec.name)
+            if state is None or not is_of_shape(spec, state):
+                return None
+            violations = _show_rows(refresh, session, changed.rows, ANEW_ROWS_VIEW)
+            columns = tuple(column.name for column in spec.columns)
+            if changed.is_by_difference:
+                write = refreshes.adjust_steps(columns)[1]
+                replace_view(session.table(ANEW_ROWS_VIEW), ANEW_VIEW)
+            else:
+                view, write = refreshes.merge_steps(columns)
+                replace_view(session.sql(view.query), view.name)
+            entry = replace(entry, violations=violations)
+            return _Made(_publish(refresh, session, entry, partial(_stage, session, write)), changed.how, violations)
+    except InFullError as error:
+        if error.is_lost and refreshes.must_be_incremental:
+            raise RunError.of(
+                "input-expired",
+                f"View '{select.model.name}' cannot be kept by what has changed: {error.why}.",
+                fix=f"Make all of its rows anew: lakesql rebuild {select.model.name}",
+                place=select.model.place,
+            ) from None
+        refresh.emit(Noted(f"all rows are made anew: {error.why}", now_ms(), select.model.name))
+        return None
+
+
+def _refresh_in_full(refresh: Refresh, session: SparkSession, entry: Entry) -> _Made:
+    """Make all rows anew, and exchange them in one commit, which makes a table that is not there."""
+    rows = session.sql(refreshes_of(refresh.select).plan.query)
+    violations = _show_rows(refresh, session, rows, ROWS_VIEW)
+    head = _exchange(refresh, session, _spec(refresh, rows.schema), replace(entry, violations=violations))
+    return _Made(head, "in full", violations)
+
+
+def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
+    """The table of rows of this schema, with the columns that only a refresh needs."""
+    model, types = refresh.select.model, {field.name: field.dataType for field in schema}
+    columns = landing_columns(schema, model.properties)
+    hidden = (column.name for column in refreshes_of(refresh.select).plan.hidden)
+    columns += tuple(TableColumn(name, type_text(types[name]), _HIDDEN) for name in hidden)
+    return build_table_spec(model.table, columns, model.config, model.properties.description)
+
+
+def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | None) -> None:
+    """Raise where the table's rows are not this model's to exchange."""
+    model = refresh.select.model
+    if former is not None and (former.inputs or not former.mode):
+        return
+    written = snapshots.read_newest_entry(table) if former is None else former
+    if written is None and snapshots.is_empty(table):
+        return
+    whose = f"model '{written.model}' has written in mode '{written.mode}'" if written else "somebody else has written"
+    raise RunError.of(
+        "table-of-another",
+        f"Model '{model.name}' would exchange all rows of table {model.table}, which {whose}.",
+        why="A table that is made of others has the rows of its SELECT, and no other ones.",
+        fix=f"Give the model another table by its option `table`; or, if the rows may go: lakesql drop {model.name}",
+        place=model.place,
+    )
+
+
+def _show_rows(refresh: Refresh, session: SparkSession, rows: DataFrame, view: str) -> _Violations:
+    """Give the rows the name of a view, and say how many of them fail what is expected of them.
+
+    Raises `RunError`: `expectation-failed`, and `view-keys-twice` of two rows of one key.
+    """
+    select, counters = refresh.select, BatchCounters()
+    violations: _Violations = ()
+    if select.checks:
+        checked = counters.rows(checked_rows(session, select, rows), (), select.checks).localCheckpoint()
+        counts = counters.read()
+        check_expectations(select, counts, checked)
+        rows, violations = kept_rows(session, select, checked), counts.violations
+    replace_view(rows, view)
+    _check_keys(refresh, session, view)
+    return violations
+
+
+def _check_keys(refresh: Refresh, session: SparkSession, view: str) -> None:
+    """Raise where rows of a view have one key: the keys that the configuration gives are to tell them apart."""
+    keys = refresh.select.writing.keys
+    if not keys:
+        return
+    listed = identifiers(keys)
+    twice = f"SELECT to_json(struct({listed})) AS key FROM {view} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
+    found = session.sql(twice).head()
+    if found is None:
+        return
+    model = refresh.select.model
+    raise RunError.of(
+        "view-keys-twice",
+        f"Two rows of view '{model.name}' have the key {found['key']}: {quoted(keys)} do not tell its rows apart.",
+        why="Nothing was written.",
+        fix="Add the columns to `keys` that do, or let the SELECT make one row of each key.",
+        place=model.option_place("keys"),
+    )
+
+
+def _exchange(refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry) -> Snapshot:
+    """Give the table the rows of the view, in one commit, which makes one that is not there or has other columns."""
+    select, state = refresh.select, load_table_state(refresh.catalog, spec.name)
+    if state is None or not is_of_shape(spec, state):
+        return _make_table(refresh, session, spec, entry, replaces=state is not None)
+    for step in plan_table(select.model.name, spec, "sync_all_columns", state, frozenset(), {}):
+        for statement in step.statements:
+            session.sql(statement)
+        refresh.emit(StepApplied(select.model.name, step.text, now_ms()))
+    write = refreshes_of(select).overwrite(tuple(column.name for column in spec.columns))
+    return _publish(refresh, session, entry, partial(_stage, session, write))
+
+
+Staging = Callable[[Begun], Staged]
+
+
+def _stage(session: SparkSession, write: Write, begun: Begun) -> Staged:
+    return stage(session, begun, write.text())
+
+
+def _publish(refresh: Refresh, session: SparkSession, entry: Entry, staging: Staging) -> Snapshot:
+    """Stage a commit and publish it with the entry, anew where somebody else's commit came between."""
+    name = refresh.select.model.table
+    table = snapshots.load_table(session, name)
+    for _ in range(PUBLISH_TRIES):
+        refresh.reached("stage")
+        staged = staging(begin_commit(table))
+        refresh.reached("publish")
+        try:
+            return publish(staged, entry, name, partial(_is_written, table, entry))
+        except HeadMovedError:
+            continue
+    raise conflict(name)
+
+
+def _is_written(table: snapshots.JavaTable, entry: Entry) -> bool:
+    """Whether another runner has written this refresh, or a later one."""
+    found = snapshots.read_entry(table, entry.model)
+    return found is not None and found.batch >= entry.batch
+
+
+def _make_table(refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry, *, replaces: bool) -> Snapshot:
+    """Make the table with the rows of the view, the ledger entry in its first snapshot."""
+    name, emit = refresh.select.model.name, refresh.emit
+    if spec.name.namespace not in list_namespaces(refresh.catalog):
+        step = create_namespace(spec.name)
+        session.sql("".join(step.statements))
+        emit(StepApplied(name, step.text, now_ms()))
+    refresh.reached("stage")
+    query = f"SELECT {identifiers(column.name for column in spec.columns)}\nFROM {ROWS_VIEW}"
+    summary = {f"{_SUMMARY}{key}": value for key, value in summary_of(entry).items()}
+    with changed_settings(session, summary):
+        session.sql(create_table_as(spec, query, replaces=replaces))
+    made = "make table {} anew: its SELECT has other columns" if replaces else "create table {}"
+    emit(StepApplied(name, made.format(spec.name), now_ms()))
+    for column in spec.columns:
+        if column.comment:
+            comment = f"ALTER COLUMN {identifier(column.name)} COMMENT {text(column.comment)}"
+            session.sql(alter_table(spec.name, comment))
+    if spec.order_by:
+        session.sql(alter_table(spec.name, order_text(spec.order_by)))
+    head = snapshots.load_table(session, spec.name).currentSnapshot()
+    return snapshots.read_snapshot(head)

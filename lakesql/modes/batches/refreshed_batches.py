@@ -1,0 +1,119 @@
+"""Models over tables: what is checked of their SELECT, the statements of a refresh, and what is said of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from lakesql.compile.batch import Bounded, MakeView, Step, Write
+from lakesql.compile.checks import checked_rows, kept_rows
+from lakesql.compile.quote import identifiers, table_name
+from lakesql.compile.select import Select
+from lakesql.errors import Problem
+from lakesql.modes.batches.batches import Batches, StoredRows
+from lakesql.modes.refreshed import Refreshed
+from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
+from lakesql.views.plan_view import ViewPlan, plan_view
+from lakesql.views.view_tree import ViewInput
+
+_OVERWRITE = """\
+INSERT OVERWRITE {table} BY NAME
+SELECT {columns}
+FROM {rows}"""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshedBatches(Batches):
+    """The rows of the SELECT, as the tables that it reads are when a refresh begins."""
+
+    select: Select
+    config: Refreshed
+
+    @property
+    def plan(self) -> ViewPlan:
+        """How the rows are kept right: all of them are made anew."""
+        return plan_of(self.select.query.sql, inputs_of(self.select), (), "full")
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether a refresh may change some rows alone, by what has changed in the inputs."""
+        return False
+
+    @property
+    def must_be_incremental(self) -> bool:
+        """Whether a refresh that would make all rows anew is refused."""
+        return False
+
+    def merge_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
+        """The view of what is to be changed by key, and the statement that does it."""
+        raise NotImplementedError
+
+    def adjust_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
+        """The view of what is to be changed by difference, and the statement that does it."""
+        raise NotImplementedError
+
+    def check(self) -> Iterator[Problem]:
+        """A SELECT that reads no table has nothing that could change."""
+        if not self.select.query.tables:
+            yield Problem(
+                "no-table",
+                f"Model '{self.select.model.name}' has mode '{self.config.mode}', and its SELECT reads no table.",
+                "Its rows would be the same for ever.",
+                "Read the table of a model with ref(), or another one by its name: catalog.namespace.table.",
+                self.select.model.place,
+            )
+
+    def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
+        """All rows of the table are exchanged, in one commit."""
+        select, when = self.select, "a refresh in full: the rows of the SELECT, over one snapshot of each table"
+        views: tuple[Step, ...] = (MakeView(when, ROWS_VIEW, select.text),)
+        if select.checks:
+            views = (
+                MakeView(when, MADE_VIEW, select.text),
+                MakeView("a refresh: its rows, each with what it fails", CHECKED_VIEW, checked_rows(select.checks)),
+                MakeView("a refresh: its rows", ROWS_VIEW, kept_rows(select.checks, is_placed=False)),
+            )
+        return *views, self.overwrite(columns)
+
+    def overwrite(self, columns: tuple[str, ...] | None) -> Write:
+        """The statement that exchanges all rows; None for `columns` where only Spark's analyzer knows them."""
+        overwrite = _OVERWRITE.format(
+            table=table_name(self.select.model.table), columns=identifiers(columns) if columns else "*", rows=ROWS_VIEW
+        )
+        return Write("a refresh in full: the commit", Bounded((overwrite,), ()))
+
+    @property
+    def unique_by(self) -> tuple[str, ...]:
+        """None that is known."""
+        return ()
+
+    def rows(self) -> str:
+        """Which rows the table has."""
+        return "those of the SELECT"
+
+    def kept_by(self) -> str:
+        """By what the rows of the table are kept right."""
+        return "all rows are made anew, and exchanged in one commit"
+
+    def untraceable(self) -> str:
+        """No record is behind a row."""
+        return "It reads tables: there is no record behind a row that could be set aside."
+
+    def stored_rows(self) -> StoredRows:
+        """A changed SELECT makes all rows anew."""
+        return StoredRows("next-batch", "The next refresh makes all rows of the table anew.", "")
+
+
+def inputs_of(select: Select) -> tuple[ViewInput, ...]:
+    """The tables that the SELECT reads, each once, in the order of the text."""
+    known = select.input_columns
+    return tuple(
+        ViewInput(parts, *known.get(tuple(part.lower() for part in parts), (None, ()))) for parts in select.query.tables
+    )
+
+
+@cache
+def plan_of(text: str, inputs: tuple[ViewInput, ...], keys: tuple[str, ...], refresh: str) -> ViewPlan:
+    """`plan_view`, once for each SELECT."""
+    return plan_view(text, inputs, keys, refresh)  # type: ignore[arg-type]

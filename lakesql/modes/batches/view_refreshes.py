@@ -1,0 +1,198 @@
+"""Mode `materialized_view`: how its SELECT is kept right, and the statements of a refresh by what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lakesql.compile.batch import Bounded, MakeView, Step, Write
+from lakesql.compile.quote import column_of, identifier, identifiers, table_name, whole_name
+from lakesql.compile.select import Select
+from lakesql.errors import Problem
+from lakesql.modes.batches.refreshed_batches import RefreshedBatches, inputs_of, plan_of
+from lakesql.modes.materialized_view import MaterializedView
+from lakesql.names import ADJUSTED_VIEW, ANEW_ROWS_VIEW, ANEW_VIEW, LEAVES
+from lakesql.views.difference import DELTA, ROWS
+from lakesql.views.plan_view import TOUCHED, ViewPlan
+
+_ANEW = """\
+SELECT {columns}, false AS {leaves}
+FROM {rows}
+UNION ALL
+SELECT {touched}, true AS {leaves}
+FROM {units}"""
+
+_MERGE = """\
+MERGE INTO {table} AS target
+USING {anew} AS source
+ON {same} AND source.{leaves}
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND NOT source.{leaves} THEN
+  INSERT ({columns})
+  VALUES ({values})"""
+
+_CHANGED = """\
+SELECT *
+FROM {adjusted}
+UNION ALL
+SELECT *
+FROM {rows}"""
+
+_ADJUST = """\
+MERGE INTO {table} AS target
+USING {changed} AS source
+ON {same}
+{leave}WHEN MATCHED THEN UPDATE SET
+  {sets}
+WHEN NOT MATCHED{there} THEN
+  INSERT ({columns})
+  VALUES ({values})"""
+
+_WHAT: Mapping[str, tuple[str, str]] = {
+    "keys-needed": ("keys-needed", "Say which columns tell its rows apart: keys=[…]."),
+    "not-an-output": ("key-not-selected", ""),
+    "key-twice": ("duplicate-key", "Name each key once, and give the columns of the SELECT names of their own."),
+    "not-the-group": ("keys-not-group", "Leave `keys` out: the columns of the GROUP BY tell the groups apart."),
+    "random-key": ("random-key", "Take a key that is the same each time."),
+}
+"""The condition of each problem with the keys of a view, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRefreshes(RefreshedBatches):
+    """The rows of the SELECT, of which those are made anew that a change of its inputs can reach."""
+
+    select: Select
+    config: MaterializedView
+
+    @property
+    def plan(self) -> ViewPlan:
+        """How the view is kept."""
+        return plan_of(self.select.query.sql, inputs_of(self.select), self.config.keys, self.config.refresh)
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether it can be told of some change which rows it reaches."""
+        return self.plan.way != "full" and (bool(self.plan.unit) or self.plan.difference is not None)
+
+    @property
+    def must_be_incremental(self) -> bool:
+        """Whether the configuration says so."""
+        return self.config.refresh == "incremental"
+
+    def check(self) -> Iterator[Problem]:
+        """Keys that tell the rows apart; and where it must be incremental, that it can be."""
+        yield from RefreshedBatches.check(self)
+        select, plan = self.select, self.plan
+        for each in plan.problems:
+            condition, fix = _WHAT[each.kind]
+            what = f"Model '{select.model.name}' is a view, and {each.what}."
+            at_option = self.config.keys and each.kind != "random-key"
+            place = select.model.option_place("keys") if at_option else select.rendered.place(each.offset)
+            yield Problem(condition, what, "", fix, place)
+        if self.config.refresh == "incremental" and plan.way == "full" and not plan.problems:
+            what = f"Model '{select.model.name}' says refresh='incremental', and what a change reaches cannot be told."
+            fix = "Leave `refresh` out: all rows are made anew where something has changed."
+            yield Problem("not-incremental", what, f"{plan.reason}.", fix, select.rendered.place(plan.offset))
+
+    def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
+        """What a refresh by difference does, one by key, and one that makes all rows anew."""
+        plan = self.plan
+        if plan.problems or not self.is_incremental:
+            return RefreshedBatches.steps(self, columns)
+        named = columns or self.select.columns or plan.unit
+        named = (*named, *(column.name for column in plan.hidden))
+        inputs = range(len(self.select.query.tables))
+        steps: tuple[Step, ...] = ()
+        if plan.difference is not None:
+            when = "a refresh by difference"
+            steps = (
+                MakeView(f"{when}: what is added to each group, and taken from it", DELTA, plan.delta(inputs)),
+                MakeView(f"{when}: the groups that only their rows can say", TOUCHED, plan.difference.recompute),
+                MakeView(f"{when}: the other groups, as they are now", ADJUSTED_VIEW, plan.difference.adjusted),
+                MakeView(f"{when}: those groups, from their rows", ANEW_ROWS_VIEW, plan.touched_rows),
+                *self.adjust_steps(named),
+            )
+        if plan.way == "key" or plan.by_key:
+            steps += (
+                MakeView("a refresh by key: the keys that a change can reach", TOUCHED, plan.touched(inputs)),
+                MakeView("a refresh by key: their rows, as they are now", ANEW_ROWS_VIEW, plan.touched_rows),
+                *self.merge_steps(named),
+            )
+        return *steps, *RefreshedBatches.steps(self, columns)
+
+    def adjust_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
+        """The view of the groups that have changed, and the MERGE that puts them in the place of the former ones."""
+        unit = self.plan.unit
+        of_unit = {name.lower() for name in unit}
+        merge = _ADJUST.format(
+            table=table_name(self.select.model.table),
+            changed=ANEW_VIEW,
+            same=_same(unit) or "true",
+            leave=f"WHEN MATCHED AND source.{ROWS} = 0 THEN DELETE\n" if unit else "",
+            sets=",\n  ".join(
+                f"{identifier(name)} = {column_of('source', name)}" for name in columns if name.lower() not in of_unit
+            ),
+            there=f" AND source.{ROWS} > 0" if unit else "",
+            columns=identifiers(columns),
+            values=", ".join(column_of("source", name) for name in columns),
+        )
+        changed = _CHANGED.format(adjusted=ADJUSTED_VIEW, rows=ANEW_ROWS_VIEW)
+        return (
+            MakeView("a refresh by difference: all groups that have changed", ANEW_VIEW, changed),
+            Write("a refresh by difference: the commit", Bounded((merge,), ())),
+        )
+
+    def merge_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
+        """The view of what is to be changed by key, and the MERGE that does it."""
+        unit = {name.lower() for name in self.plan.unit}
+        anew = _ANEW.format(
+            columns=identifiers(columns),
+            touched=", ".join(identifier(name) if name.lower() in unit else "NULL" for name in columns),
+            leaves=LEAVES,
+            rows=ANEW_ROWS_VIEW,
+            units=TOUCHED,
+        )
+        merge = _MERGE.format(
+            table=table_name(self.select.model.table),
+            anew=ANEW_VIEW,
+            same=_same(self.plan.unit),
+            leaves=LEAVES,
+            columns=identifiers(columns),
+            values=", ".join(column_of("source", name) for name in columns),
+        )
+        return (
+            MakeView("a refresh by key: these rows, and the keys whose former rows leave", ANEW_VIEW, anew),
+            Write("a refresh by key: the commit", Bounded((merge,), ())),
+        )
+
+    @property
+    def unique_by(self) -> tuple[str, ...]:
+        """What tells its rows apart."""
+        return self.plan.keys
+
+    def kept_by(self) -> str:
+        """By what the rows of the table are kept right."""
+        plan = self.plan
+        if not self.is_incremental:
+            why = f", as {plan.reason}" if plan.reason else ""
+            return f"all rows are made anew, and exchanged in one commit{why}"
+        names = [*map(whole_name, self.select.query.tables)]
+        listed = identifiers(plan.unit)
+        if plan.way == "key":
+            said = f"by key ({listed}): the rows of keys that a change reaches are made anew"
+        else:
+            of = f" ({listed})" if plan.unit else ""
+            said = f"by difference{of}: what has changed is added to its group, or taken from it"
+            hidden = identifiers(column.name for column in plan.hidden)
+            said += f"; the table has {hidden} for it, which no * of a model takes in"
+        for what, numbers in (("those are made anew by key", plan.by_key), ("all rows are made anew", plan.in_full)):
+            if numbers:
+                some = " or ".join(names[number] for number in numbers)
+                said += f"; where {some} has changed, {what}, as {numbers[min(numbers)].reason}"
+        return said
+
+
+def _same(unit: tuple[str, ...]) -> str:
+    """That a row of the table is of the unit of one that has changed."""
+    return " AND ".join(f"{column_of('target', it)} <=> {column_of('source', it)}" for it in unit)

@@ -1,0 +1,107 @@
+"""The job of a model over tables: its refreshes, and the maintenance of its table between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakesql.engine.batch.streaming_query import Backlog
+from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
+from lakesql.engine.spark.session import activate
+from lakesql.model.config import Every, Trigger
+from lakesql.run.job import ThreadWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakesql.engine.maintenance.keeper import Keeper
+
+LOOKS_EVERY_S = 1.0
+"""How often it is looked whether an input has changed, where that is what a refresh waits for."""
+
+_POLL_S = 0.1
+
+
+@dataclass(slots=True)
+class RefreshJob:
+    """Refreshes a table: once, or until it is asked to stop, by its trigger.
+
+    With `is_forced` the first refresh makes all rows anew. `keep` is called after each refresh: it keeps what the next
+    run compares to find nothing new.
+    """
+
+    refresh: Refresh
+    session: SparkSession
+    keeper: Keeper | None
+    continuous: bool
+    is_forced: bool = False
+    keep: Callable[[], None] = lambda: None
+    is_busy: bool = False
+    work: ThreadWork = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = ThreadWork(self._run, f"refresh {self.refresh.select.model.name}")
+
+    def start(self) -> None:
+        """Begin."""
+        self.work.start()
+
+    def step(self) -> None:
+        """The refreshes follow each other by themselves."""
+
+    def is_active(self) -> bool:
+        """Whether it still refreshes, maintains, or waits for its trigger."""
+        return self.work.is_active()
+
+    def error(self) -> Exception | None:
+        """Why it has failed."""
+        return self.work.failure
+
+    def request_stop(self) -> None:
+        """Let the refresh that is being written finish, and begin no other."""
+        self.work.request_stop()
+
+    def was_stopped(self) -> bool:
+        """Whether it is over because it was asked to stop."""
+        return self.work.was_stopped()
+
+    def progress(self) -> tuple[float, Backlog]:
+        """No records are read, and none are left."""
+        return 0.0, Backlog(None, "records", is_busy=self.is_busy)
+
+    def _run(self, is_ending: Callable[[], bool]) -> None:
+        activate(self.session)  # Iceberg's catalogs ask the thread for its session
+        while True:
+            self._refresh_once()
+            if not self.continuous:
+                if self.keeper is not None:
+                    self.keeper.at_end(self.session, is_ending)
+                return
+            if not _wait(_pause_s(self.refresh.select.model.trigger), is_ending):
+                return
+
+    def _refresh_once(self) -> None:
+        self.is_busy = True
+        head = refresh_table(self.refresh, self.session, is_forced=self.is_forced)
+        self.is_forced = False
+        self.keep()
+        if head is not None and self.continuous and self.keeper is not None:
+            self.keeper.after_batch(self.session, head.summary, False)
+        self.is_busy = False
+
+
+def _pause_s(trigger: Trigger) -> float:
+    """How long it is from the end of a refresh until it is looked whether the next one is due."""
+    return trigger.interval_ms / 1000 if isinstance(trigger, Every) else LOOKS_EVERY_S
+
+
+def _wait(seconds: float, is_ending: Callable[[], bool]) -> bool:
+    """Wait so long; False where it is to end."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if is_ending():
+            return False
+        time.sleep(min(_POLL_S, seconds))
+    return not is_ending()
