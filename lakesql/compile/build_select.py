@@ -41,7 +41,7 @@ from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
 from lakesql.select.relation import QueryColumn, StreamShape
 from lakesql.select.watermarks import event_type, find_unfit
-from lakesql.stream.stream import Stream, model_stream
+from lakesql.stream.stream import TABLE_CHANGE_FIELDS, Column, Stream, model_stream
 from lakesql.stream.types import parse_type, stored_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Template, parse_template, render_template
@@ -96,6 +96,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         *_check_open(select),
         *_check_expectations(select),
         *_check_text(select),
+        *_check_table_changes(select),
         *_check_watermark(select),
         *_check_event_times(select),
     ]
@@ -133,9 +134,15 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
     read = reads_model(manifest, name)
     if read is None:
         return manifest.streams[name]
-    return model_stream(
-        name, output_columns(build_select(manifest, read.name, built)), read.properties.watermark, read.place
-    )
+    select = build_select(manifest, read.name, built)
+    columns, keys = output_columns(select), select.writing.keys
+    if not read.config.changes_rows:
+        return model_stream(name, columns, read.properties.watermark, read.place)
+    types = {column.name: column.type for column in columns}
+    added = [Column(each.name, each.type or types.get(each.like, "")) for each in select.writing.added]
+    if read.config.versions is not None:
+        keys = (*keys, *(each.name for each in added[:1]))
+    return model_stream(name, (*columns, *added), read.properties.watermark, read.place, keys)
 
 
 def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
@@ -376,7 +383,7 @@ def _check_query(select: Select) -> Iterable[Problem]:
             "* inside a function takes in the columns that lakesql adds to a stream.",
             place=select.rendered.place(query.noted["star-in-function"]),
         )
-    if query.change_fields and all(not stream.is_feed for stream in select.streams.values()):
+    if query.change_fields and all(not stream.has_change for stream in select.streams.values()):
         yield Problem(
             "envelope-missing",
             f"Model '{model.name}' uses _change, and none of its streams is a change feed.",
@@ -385,12 +392,33 @@ def _check_query(select: Select) -> Iterable[Problem]:
         )
 
 
+def _check_table_changes(select: Select) -> Iterable[Problem]:
+    """A SELECT over the changes of a table, which Spark does not stream, that does more than to make rows of them."""
+    for name in select.query.streams_read:
+        stream = select.streams[name]
+        if not stream.change_keys:
+            continue
+        place = next(found.place for found in select.model.facts.streams if found.name == name)
+        fix = "Log its changes in a model of their own, in mode 'append', and read that one: {{ stream('…') }}."
+        why = "They are read commit by commit, and not streamed by Spark."
+        if select.query.stateful:
+            what = f"'{select.model.name}' keeps state between batches, of changes of the rows of '{name}'."
+            yield Problem("stream-of-keyed-model", what, why, fix, place)
+        elif len(select.query.streams_read) > 1:
+            what = f"'{select.model.name}' reads the changes of the rows of '{name}' and another stream."
+            yield Problem("stream-of-keyed-model", what, why, fix, place)
+        if unknown := sorted(select.query.change_fields - {*TABLE_CHANGE_FIELDS}):
+            what = f"_change.{unknown[0]} is not known of the changes of table '{name}'."
+            fields = ", ".join(TABLE_CHANGE_FIELDS)
+            yield Problem("unknown-column", what, f"They have the fields {fields}.", place=place)
+
+
 def _check_watermark(select: Select) -> Iterable[Problem]:
     """A watermark on the model's table that no model can read it with."""
     watermark, place = select.model.properties.watermark, select.model.properties.place
     if watermark is None:
         return
-    if select.model.config.why_not_streamed:
+    if select.model.config.changes_rows:
         yield Problem(
             "contradictory-options",
             f"The table of model '{select.model.name}' has a watermark, and mode '{select.writing.mode}' changes rows.",

@@ -544,12 +544,14 @@ def _check_references(
                     hint = did_you_mean(reference.name, {*streams, *models})
                     what = f"stream('{reference.name}') names no stream."
                     yield Problem("unknown-stream", what, "", hint, reference.place)
-            elif all_declared and (why := read.config.why_not_streamed):
+            elif all_declared and read.config.changes_rows and model.config.changes_rows:
                 yield Problem(
                     "stream-of-keyed-model",
-                    f"Model '{read.name}' has mode '{read.config.mode}' and cannot be read as a stream.",
-                    f"Iceberg streams the rows that are appended to a table; {why}.",
-                    f"Read the stream that '{read.name}' reads, or join its table with ref('{read.name}').",
+                    f"Model '{model.name}' has mode '{model.config.mode}' and reads the changes of '{read.name}', "
+                    f"whose rows are updated and deleted, as it has mode '{read.config.mode}'.",
+                    "A model of mode 'append' logs such changes; what updates rows by them is not there yet.",
+                    f"Read the stream that '{read.name}' reads, or join its table with ref('{read.name}'), or use mode "
+                    "'append'.",
                     reference.place,
                 )
 

@@ -319,9 +319,10 @@ class TableConfig:
         return None
 
     @property
-    def why_not_streamed(self) -> str:
-        """Why no other model may read the table as a stream; '' where it may: Iceberg streams what is appended."""
-        return ""
+    def changes_rows(self) -> bool:
+        """Whether rows of the table are updated and deleted. Another model reads its changes as a stream then, and its
+        new rows otherwise."""
+        return False
 
     @property
     def compares_inputs(self) -> bool:

@@ -44,9 +44,9 @@ class ChangingConfig(TableConfig):
         return REPLACED
 
     @property
-    def why_not_streamed(self) -> str:
+    def changes_rows(self) -> bool:
         """Rows are updated and deleted."""
-        return "updated and deleted rows have no stream"
+        return True
 
     def order_by_key(self, *columns: str) -> tuple[SortField, ...]:
         """How files of a keyed table are ordered, so that what looks for some keys reads few of them. Those that a

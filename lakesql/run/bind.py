@@ -39,7 +39,7 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
     read = reads_model(manifest, name)
     stream = select.streams[name]
     if read is not None:
-        return StreamBinding(stream, model_table(str(read.table)), table=read.table)
+        return StreamBinding(stream, model_table(str(read.table), bool(stream.change_keys)), table=read.table)
     return replace(
         bind_stream(manifest, stream),
         sequence=tuple(select.sequence.values()),

@@ -62,6 +62,7 @@ from lakesql.unit.fixture_values import Value, exact, json_text
 from lakesql.unit.fixtures import Row, read_rows
 from lakesql.unit.outcomes import Failed, Outcome, Result
 from lakesql.unit.running_clock import find_running_clock
+from lakesql.unit.unsaid_changes import refuse_table_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -179,6 +180,7 @@ def _build(manifest: Manifest, test: UnitTest) -> tuple[Manifest, Select, dict[s
     overrides = test.overrides.vars.plain() if test.overrides.vars else {}
     own = replace(manifest, vars={**manifest.vars, **overrides})
     select = build_select(own, test.model, built)
+    refuse_table_changes(select, test)
     if test.overrides.now is not None and (word := find_running_clock(_texts(select))):
         raise ProjectError.of(
             "clock-not-stopped",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakesql.source.changes import ChangesSource
 from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.rate import Rate
@@ -14,7 +15,11 @@ from lakesql.source.table import TableSource
 CONNECTIONS: Mapping[str, type[Source]] = {kind.kind: kind for kind in (Recorded, Files, Rate, Kafka)}
 """Those that a profile's `connections` may have."""
 
-SOURCES: Mapping[str, type[Source]] = {**CONNECTIONS, TableSource.kind: TableSource}
+SOURCES: Mapping[str, type[Source]] = {
+    **CONNECTIONS,
+    TableSource.kind: TableSource,
+    ChangesSource.kind: ChangesSource,
+}
 """All kinds."""
 
 
@@ -28,6 +33,6 @@ def recorded_topics(folder: str) -> Source:
     return Recorded(folder)
 
 
-def model_table(name: str) -> Source:
-    """What a stream is read from that is another model's table."""
-    return TableSource(name)
+def model_table(name: str, is_changing: bool) -> Source:
+    """What a stream is read from that is another model's table: its new rows, or where its rows change, its changes."""
+    return ChangesSource(name) if is_changing else TableSource(name)

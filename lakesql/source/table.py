@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SNAPSHOT = "snapshot_id"
 """In a position: the snapshot that is read, or was read last."""
 
+CHANGES = "changes"
+"""In a position: all changes up to the snapshot have been read."""
+
 NO_SNAPSHOT = -1
 """What stands for a snapshot where a stream of a table has begun before the table had one."""
 
@@ -62,8 +65,9 @@ class TableSource(Source):
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it names a snapshot."""
-        return not isinstance(position, dict) or has_mark(position, SNAPSHOT)
+        """Whether it names a snapshot, of whose files some may have been read."""
+        is_of_changes = has_mark(position, CHANGES)
+        return not isinstance(position, dict) or (has_mark(position, SNAPSHOT) and not is_of_changes)
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
@@ -96,7 +100,7 @@ class TableSource(Source):
         query takes what is there. Once that snapshot has expired, such a query would never run again. Where there is
         nothing behind its start, Iceberg 1.12 raises a NullPointerException.
         """
-        if not has_mark(position, SNAPSHOT) or position["position"] <= 0:
+        if not has_mark(position, SNAPSHOT) or has_mark(position, CHANGES) or position["position"] <= 0:
             return None
         return {**position, "position": 0}
 

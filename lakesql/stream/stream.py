@@ -302,11 +302,18 @@ class Stream:
     ignore_corrupt: Literal["refuse", "dead_letter"] = "refuse"
     infinity: Infinity = "dead_letter"
     add_fields_prefix: str | None = None
+    change_keys: tuple[str, ...] = ()
+    """What tells the rows of another model's table apart, where these change: it is read by its changes then."""
 
     @property
     def is_feed(self) -> bool:
         """Whether its records are changes of rows."""
         return self.record_envelope.is_feed
+
+    @property
+    def has_change(self) -> bool:
+        """Whether its rows have `_change`."""
+        return self.is_feed or bool(self.change_keys)
 
     @property
     def record_format(self) -> RecordFormat:
@@ -629,9 +636,31 @@ def _may_be_counted(stream: Stream, column: Column) -> bool:
     return is_time and stream.record_format.may_count_times(stream.csv)
 
 
-def model_stream(name: str, columns: tuple[Column, ...], watermark: Watermark | None, place: Place) -> Stream:
+def model_stream(
+    name: str,
+    columns: tuple[Column, ...],
+    watermark: Watermark | None,
+    place: Place,
+    change_keys: tuple[str, ...] = (),
+) -> Stream:
     """The stream that another model's table is: the same value, so that its readers need no second way."""
-    return Stream(name, "", "", UNSAID, "parquet", "", "none", (), columns, watermark, "earliest", None, Csv(), place)
+    return Stream(
+        name,
+        "",
+        "",
+        UNSAID,
+        "parquet",
+        "",
+        "none",
+        (),
+        columns,
+        watermark,
+        "earliest",
+        None,
+        Csv(),
+        place,
+        change_keys=change_keys,
+    )
 
 
 RECORD_FIELDS: Mapping[str, str] = {
@@ -657,9 +686,16 @@ CHANGE_FIELDS: Mapping[str, str] = {
 """Fields of the `_change` struct and their types, beside `before`: a struct of the stream's columns."""
 
 
+TABLE_CHANGE_FIELDS = ("op", "ts", "before")
+"""Those of the fields that the changes of a table have."""
+
+
 def change_fields(stream: Stream) -> Mapping[str, str]:
     """The fields of a stream's `_change`, with their types; none where nothing wraps its rows."""
-    if not stream.is_feed:
+    if not stream.has_change:
         return {}
     before = ",".join(f"{field_name(column.name)}:{column.type}" for column in stream.columns)
-    return {**CHANGE_FIELDS, "before": f"struct<{before}>"}
+    fields = {**CHANGE_FIELDS, "before": f"struct<{before}>"}
+    if stream.change_keys:
+        return {name: fields[name] for name in TABLE_CHANGE_FIELDS}
+    return fields

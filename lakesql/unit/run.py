@@ -46,6 +46,7 @@ from lakesql.unit.expected import compare
 from lakesql.unit.fixture_values import Bad, fit_nested, is_known, sql_literal
 from lakesql.unit.fixtures import Row, read_records, read_rows
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Result
+from lakesql.unit.unsaid_changes import refuse_table_changes
 
 
 def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
@@ -62,6 +63,7 @@ def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
             own = replace(manifest, vars={**manifest.vars, **overrides})
             try:
                 select = build_select(own, test.model, built.setdefault(repr(overrides), {}))
+                refuse_table_changes(select, test)
                 outcome = _run(own, select, test, connection, built[repr(overrides)])
                 results.append(Result(test, outcome))
             except ProjectError as error:

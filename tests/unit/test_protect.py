@@ -11,6 +11,7 @@ import pytest
 from lakesql.engine.maintenance.protect import needs
 from lakesql.ledger.entry import Entry, Snapshot
 from lakesql.progress.state import Batch, Checkpoint, Origin
+from lakesql.source.changes import changes_position
 from lakesql.table.metadata import TableMetadata
 
 OF_A = (11, 12, 13)
@@ -90,3 +91,8 @@ def test_of_empty_batches_the_checkpoint_says_what_was_read(place: Any) -> None:
     assert needs(facts(), entries, empty_since(1, 4, 4, place)) == 11, "it has written since"
     assert needs(facts(), entries, empty_since(2, 3, 4, place)) == 11
     assert needs(facts(), entries, empty_since(-1, 4, 4, place, id_="c-1")) == 11, "another one has written"
+
+
+def test_a_reader_of_changes_needs_the_snapshot_up_to_which_it_has_read() -> None:
+    assert needs(facts(), [entry(8, changes_position(12)), entry(7, changes_position(11))], None) == 11
+    assert needs(facts(), [], made_behind(None, changes_position(13))) is None

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import leave_out_ahead
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
+from lakesql.engine.batch.planned_query import PlannedQuery
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
@@ -25,7 +26,7 @@ from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
-from lakesql.engine.sources.raw import read_raw
+from lakesql.engine.sources.raw import planned_batches, read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
@@ -97,7 +98,7 @@ class ModelQuery:
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self._batches = _WrittenBatches()
-        self._queries: list[StreamingQuery] = []
+        self._queries: list[StreamingQuery | PlannedQuery] = []
         self._asked_at: float | None = None
         self._at_end: threading.Thread | None = None
         self._ends_by_itself = False
@@ -107,6 +108,13 @@ class ModelQuery:
         self._ends_by_itself = isinstance(trigger, AvailableNow)
         self.sink = _without_unreadable(session, self.sink)
         select, bindings = self.sink.select, self.sink.bindings
+        planned = planned_batches(session, bindings)
+        if planned is not None:
+            identity, handle = self.sink.progress.identity, self._handler(self.sink, write_batch, trigger, session)
+            query = PlannedQuery(session, identity.owner, identity.folder, planned, handle, trigger)
+            self._queries.append(query.start())
+            self._watch_end(session)
+            return
         if not select.query.stateful:
             self._start(read_records(session, bindings), self.sink, write_batch, "append", trigger)
             self._watch_end(session)
@@ -206,8 +214,11 @@ class ModelQuery:
             view_stream(records, binding.stream, select, is_streaming=True)
         return session.sql(select.text)
 
-    def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
-        batches, session = self._batches, rows.sparkSession
+    def _handler(
+        self, sink: Sink, write: BatchWriter, trigger: Trigger, session: SparkSession
+    ) -> Callable[[DataFrame, int], None]:
+        """What is done with each batch."""
+        batches = self._batches
 
         def handle(batch_rows: DataFrame, batch: int) -> None:
             if batches.stopping.is_set():
@@ -228,7 +239,11 @@ class ModelQuery:
             finally:
                 batches.writing.discard(sink.progress.identity.owner)
 
+        return handle
+
+    def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
         identity = sink.progress.identity
+        handle = self._handler(sink, write, trigger, rows.sparkSession)
         writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
         writer = writer.option("checkpointLocation", identity.folder).queryName(identity.owner)
         match trigger:

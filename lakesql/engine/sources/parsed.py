@@ -45,7 +45,7 @@ from lakesql.names import (
     TOMBSTONE,
     UNPARSABLE,
 )
-from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
+from lakesql.stream.stream import RECORD_FIELDS, TABLE_CHANGE_FIELDS, Stream, change_fields
 
 
 def read_records(
@@ -109,7 +109,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.has_positions
     if binding.has_rows:
-        return in_columns(_check_rows(raw, binding, keep, keep_raw), binding.stream)
+        return in_columns(_check_rows(raw, binding, keep, select.change_fields, keep_raw), binding.stream)
     raw = with_prefixes(raw, binding)
     if binding.has_changes:
         parsed = parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
@@ -164,7 +164,9 @@ def empty_records(session: SparkSession, binding: StreamBinding, select: Select)
     """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
     record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
     added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
-    if change := ",".join(f"{name}:{kind}" for name, kind in change_fields(binding.stream).items()):
+    if binding.stream.change_keys:
+        added.append(f"named_struct('op', '', 'ts', current_timestamp(), 'before', struct(*)) AS {CHANGE}")
+    elif change := ",".join(f"{name}:{kind}" for name, kind in change_fields(binding.stream).items()):
         added.append(f"CAST(NULL AS struct<{change}>) AS {CHANGE}")
     if select.writing.is_positioned:
         added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
@@ -174,7 +176,9 @@ def empty_records(session: SparkSession, binding: StreamBinding, select: Select)
     return session.range(0).selectExpr(*columns, *added)
 
 
-def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], keep_raw: bool) -> DataFrame:
+def _check_rows(
+    raw: DataFrame, binding: StreamBinding, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool
+) -> DataFrame:
     """Rows that have columns already: nothing to parse, but one may not fit, and a required column may be NULL.
 
     Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast. The
@@ -203,6 +207,8 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
 
     counted = {column.name: column for column in contract_columns(binding.stream) if column.is_counted}
 
+    change = F.struct(*(F.col(CHANGE)[name] for name in TABLE_CHANGE_FIELDS if name in keep_change)).alias(CHANGE)
+
     def landed_as(name: str) -> Column:
         if name in counted:
             found = landed(counted[name])
@@ -214,6 +220,7 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
     return raw.withColumn("value", value).select(
         *(landed_as(name).alias(name) for name in kind.names if name != CORRUPT),
         *([record_struct(keep)] if keep else []),
+        *([change] if binding.stream.change_keys and keep_change else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(reason),
     )

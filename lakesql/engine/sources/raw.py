@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.spark_source import Place
+from lakesql.engine.sources.spark_source import Place, PlannedBatches
 from lakesql.engine.sources.spark_sources import spark_source
 
 
@@ -27,3 +27,10 @@ def read_raw(
 def read_before(session: SparkSession, binding: StreamBinding, places: Sequence[Place]) -> DataFrame:
     """The last raw records before these places of a topic that are there."""
     return spark_source(binding.source).read_before(session, binding, places)
+
+
+def planned_batches(session: SparkSession, bindings: Sequence[StreamBinding]) -> PlannedBatches | None:
+    """The batches of a model's one stream, where Spark does not stream it."""
+    if len(bindings) != 1:
+        return None
+    return spark_source(bindings[0].source).planned_batches(session, bindings[0])

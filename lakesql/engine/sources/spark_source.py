@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,23 @@ Place = tuple[str, int, int]
 """A topic, a partition and an offset."""
 
 
+class PlannedBatches(Protocol):
+    """The batches of a source that Spark does not stream: they are planned here, and written as others are."""
+
+    def find_last(self) -> Position:
+        """The position behind all that is there now; None where nothing is."""
+        ...
+
+    def find_end(self, position: Position, until: Position) -> Position:
+        """Where the batch ends that begins at a position, not behind `until`; None where there is nothing for one."""
+        ...
+
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
+        """The raw records between two positions, the same whenever they are asked for. They are read until `held` is
+        closed."""
+        ...
+
+
 class SparkSource(Protocol):
     """How a kind of source is read with Spark. `lakesql/source/source.py` has what is asked of it without."""
 
@@ -31,6 +49,10 @@ class SparkSource(Protocol):
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
         """The raw records of a stream as they arrive, in the columns that `read_raw` says."""
         ...
+
+    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
+        """The batches of a stream that `read` cannot give, as Spark does not stream it; None where it does."""
+        return None
 
     def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
         """The raw records that are there now. `brokers` are the connections to clusters, where any is needed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakesql.engine.sources.changes import SparkChanges
 from lakesql.engine.sources.files import SparkFiles
 from lakesql.engine.sources.kafka import SparkKafka
 from lakesql.engine.sources.rate import SparkRate
@@ -13,7 +14,7 @@ from lakesql.engine.sources.table import SparkTable
 from lakesql.source.source import Source
 
 SPARK_SOURCES: Mapping[str, SparkSource] = {
-    each.kind: each for each in (SparkKafka(), SparkRecorded(), SparkFiles(), SparkRate(), SparkTable())
+    each.kind: each for each in (SparkKafka(), SparkRecorded(), SparkFiles(), SparkRate(), SparkTable(), SparkChanges())
 }
 """All kinds, as in `lakesql/source/kinds.py`."""
 

@@ -1,0 +1,200 @@
+"""The changes of another model's table, read commit by commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from lakesql.compile.quote import identifier, text
+from lakesql.counts import count
+from lakesql.engine.ledger.rename import former_models
+from lakesql.engine.ledger.snapshots import find_abandoned, load_table, read_history
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.raw_columns import raw_columns
+from lakesql.engine.sources.spark_source import PlannedBatches, SparkSource
+from lakesql.engine.spark.row_changes import ChangesUnknownError, SnapshotExpiredError, changes_between
+from lakesql.errors import TransientError
+from lakesql.model.table_name import TableName
+from lakesql.names import CHANGE, LEDGER_REBUILD, ROW
+from lakesql.source.changes import ChangesSource, changes_position, snapshot_read
+from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import Position, SourceState
+
+COMMITS = 20
+"""So many commits of a table are read in one batch: each by itself, so that nothing in between is passed over."""
+
+_NOW, _BEFORE, _NUMBER = "_lakesql_now", "_lakesql_before", "_lakesql_number"
+
+
+class SparkChanges(SparkSource):
+    """A table of the project whose rows change."""
+
+    kind: ClassVar[str] = ChangesSource.kind
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """Nothing that Spark streams: `planned_batches` reads it."""
+        raise AssertionError("Spark does not stream the changes of a table")
+
+    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
+        """A commit of the table, or some, at a time."""
+        return _Commits(session, binding)
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """Its rows, each as if it had just come."""
+        table = load_table(session, _table(binding))
+        head = table.currentSnapshot()
+        at_ms = int(head.timestampMillis()) if head is not None else 0
+        now = session.table(str(_table(binding))).select(F.struct("*").alias(_NOW))
+        return _as_changes(now.withColumn(_BEFORE, F.lit(None).cast(now.schema[_NOW].dataType)), binding, at_ms)
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """The snapshots that lead to its newest one."""
+        name = _table(binding)
+        found = load_table(session, name)
+        known = frozenset(each.id for each in read_history(found))
+        return SourceState(
+            binding.stream.name,
+            self.kind,
+            nothing=f"there is no row in {name} yet" if found.currentSnapshot() is None else "",
+            formers=former_models(found),
+            history=known,
+            abandoned=find_abandoned(found, known),
+        )
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """Nothing that a rebuild needs is gone, as it begins with the rows that are there; and how many there are."""
+        head = next(iter(read_history(load_table(session, _table(binding)))), None)
+        return [], count(head.total if head else 0, "row")
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A commit of the table: its snapshot, the one before it (None: all rows are read), and when it was made."""
+
+    snapshot: int
+    before: int | None
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Commits(PlannedBatches):
+    """The commits of a table as batches."""
+
+    session: SparkSession
+    binding: StreamBinding
+
+    def find_end(self, position: Position, until: Position) -> Position:
+        """The snapshot of the last of the next commits that changed rows; None where there is none."""
+        table = load_table(self.session, _table(self.binding))
+        last = snapshot_read(until)
+        commits = self._commits(table, snapshot_read(position), last if last is not None else _head(table))
+        return changes_position(commits[:COMMITS][-1].snapshot) if commits else None
+
+    def find_last(self) -> Position:
+        """The newest snapshot."""
+        head = _head(load_table(self.session, _table(self.binding)))
+        return None if head is None else changes_position(head)
+
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
+        """The raw records of the changes of each commit from `start` to `end`."""
+        table = load_table(self.session, _table(self.binding))
+        commits = self._commits(table, snapshot_read(start), snapshot_read(end))
+        return reduce(DataFrame.unionByName, (self._changes(table, each, held) for each in commits))
+
+    def _commits(self, table: Any, start: int | None, end: int | None) -> list[_Commit]:
+        """The commits that changed rows on the way from one snapshot to another, the earliest first."""
+        if end is None or start == end:
+            return []
+        if start is None:
+            return [_Commit(end, None, int(table.snapshot(end).timestampMillis()))]
+        found: list[_Commit] = []
+        at = end
+        while at != start:
+            snapshot = self._snapshot(table, at)
+            before = self._first_of(table, snapshot).parentId()
+            if before is None:
+                raise self._gone(SnapshotExpiredError(start))
+            if str(snapshot.operation()) != "replace":
+                found.append(_Commit(at, int(before), int(snapshot.timestampMillis())))
+            at = int(before)
+        return found[::-1]
+
+    def _first_of(self, table: Any, snapshot: Any) -> Any:
+        """The first snapshot of the commit that has made this one. A rebuild commits one without any row, behind which
+        its rows are appended: no reader of the table has seen what is between."""
+        if not snapshot.summary().containsKey(LEDGER_REBUILD):
+            return snapshot
+        first = self._snapshot(table, snapshot.parentId())
+        while str(first.operation()) == "append":
+            first = self._snapshot(table, first.parentId())
+        return first
+
+    def _snapshot(self, table: Any, id_: int | None) -> Any:
+        found = table.snapshot(id_) if id_ is not None else None
+        if found is None:
+            raise self._gone(SnapshotExpiredError(id_ or -1))
+        return found
+
+    def _changes(self, table: Any, commit: _Commit, held: ExitStack) -> DataFrame:
+        """The raw records of what a commit has changed: a row that has left and one that has come of the same key are
+        one update."""
+        name = _table(self.binding)
+        try:
+            changes = held.enter_context(changes_between(self.session, name, table, commit.before, commit.snapshot))
+        except ChangesUnknownError as error:
+            raise self._gone(error) from error
+        empty = self.session.table(str(name)).limit(0)
+        gone = self._numbered(empty if changes.gone is None else changes.gone, _BEFORE)
+        come = self._numbered(empty if changes.come is None else changes.come, _NOW)
+        keys = [*map(_key, range(len(self.binding.stream.change_keys))), _NUMBER]
+        same = reduce(lambda one, other: one & other, (gone[key].eqNullSafe(come[key]) for key in keys))
+        return _as_changes(gone.join(come, same, "full").select(_NOW, _BEFORE), self.binding, commit.at_ms)
+
+    def _numbered(self, rows: DataFrame, name: str) -> DataFrame:
+        """The rows as structs with their keys, and a number that tells those of one key apart, should there be some."""
+        keys = [F.col(identifier(key)).alias(_key(index)) for index, key in enumerate(self.binding.stream.change_keys)]
+        found = rows.select(F.struct("*").alias(name), *keys)
+        names = [*map(_key, range(len(keys)))]
+        return found.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(*names).orderBy(F.lit(0))))
+
+    def _gone(self, error: ChangesUnknownError) -> TransientError:
+        return TransientError.of(
+            "upstream-expired",
+            f"Table '{self.binding.stream.name}' does not have snapshot {error.snapshot} any more, from which on its "
+            "changes were to be read.",
+            fix="The next try says what to do.",
+        )
+
+
+def _as_changes(rows: DataFrame, binding: StreamBinding, at_ms: int) -> DataFrame:
+    """Raw records of rows as they are now and as they were before, each NULL where there is none."""
+    at = f"timestamp_millis({at_ms})"
+    op = f"CASE WHEN {_BEFORE} IS NULL THEN 'c' WHEN {_NOW} IS NULL THEN 'd' ELSE 'u' END"
+    return rows.selectExpr(
+        *raw_columns(text(str(_table(binding))), at),
+        f"coalesce({_NOW}, {_BEFORE}) AS {ROW}",
+        f"named_struct('op', {op}, 'ts', {at}, 'before', {_BEFORE}) AS {CHANGE}",
+    )
+
+
+def _key(index: int) -> str:
+    return f"_lakesql_key_{index}"
+
+
+def _head(table: Any) -> int | None:
+    head = table.currentSnapshot()
+    return None if head is None else int(head.snapshotId())
+
+
+def _table(binding: StreamBinding) -> TableName:
+    assert binding.table is not None
+    return binding.table

@@ -1,0 +1,180 @@
+"""The changes of a table whose rows are updated and deleted, logged by a model that streams it: beside plain Python."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.spark.project import Project
+
+REPOSITORY = Path(__file__).parents[2]
+LOG = "SELECT id, n, _change.op AS op, _change.before.n AS n_before, _change.ts AS at FROM {m}"
+
+Change = tuple[str, Any, Any, Any]
+"""What was done, to which id, with which value now and before."""
+
+
+class Mirror:
+    """A table that changes by chance, with what each of its commits has changed."""
+
+    def __init__(self, project: Project, seed: int, **config: Any) -> None:
+        self.project, self.random = project, Random(seed)
+        self.rows: dict[int, Any] = {}
+        self.expected: list[Change] = []
+        project.stream("s", {"id": "int", "n": "int"}, key=["id"], envelope="debezium")
+        project.model("m", "SELECT id, n FROM {s}", mode="cdc", keys="id", **config)
+        project.model("log", LOG, mode="append")
+
+    def note(self, rows: dict[int, Any]) -> None:
+        """The table has these rows now, by one commit."""
+        for id_ in sorted(self.rows.keys() | rows.keys()):
+            if id_ not in self.rows:
+                self.expected.append(("c", id_, rows[id_], None))
+            elif id_ not in rows:
+                self.expected.append(("d", id_, self.rows[id_], self.rows[id_]))
+            elif rows[id_] != self.rows[id_]:
+                self.expected.append(("u", id_, rows[id_], self.rows[id_]))
+        self.rows = rows
+
+    def batch(self) -> None:
+        """One batch of changes."""
+        rows, events = dict(self.rows), []
+        for _ in range(self.random.randrange(1, 8)):
+            id_ = self.random.randrange(12)
+            before = {"id": id_, "n": rows[id_]} if id_ in rows else None
+            after = {"id": id_, "n": self.random.choice((1, 2, 3, None))}
+            if before is not None and self.random.random() < 0.4:
+                events.append(event("d", before, None))
+                del rows[id_]
+            else:
+                events.append(event("c" if before is None else "u", before, after))
+                rows[id_] = after["n"]
+        if self.random.random() < 0.1:
+            events, rows = [*events, {"op": "t", "before": None, "after": None}], {}
+        self.project.record("s", events)
+        self.project.run("m").check()
+        self.note(rows)
+
+    def foreign(self) -> None:
+        """Another engine's DELETE, and a compaction of its own."""
+        if not self.project.has("m") or not self.rows:
+            return
+        gone = self.random.choice(sorted(self.rows))
+        self.project.sql(f"DELETE FROM {self.project.table('m')} WHERE id = {gone}")
+        self.note({id_: n for id_, n in self.rows.items() if id_ != gone})
+
+    def compact(self) -> None:
+        """The rows are moved."""
+        if self.project.has("m"):
+            where = f"'{self.project.namespace}.m'"
+            self.project.sql(f"CALL lake.system.rewrite_data_files({where}, options => map('rewrite-all', 'true'))")
+
+    def check(self) -> None:
+        """That the log has each change once, in the order of the commits."""
+        rows = self.project.rows("log", "at")
+        found = [(row["op"], row["id"], row["n"], row["n_before"]) for row in rows]
+        assert Counter(found) == Counter(self.expected)
+        by_id = {id_: [each for each in found if each[1] == id_] for id_ in range(12)}
+        assert by_id == {id_: [each for each in self.expected if each[1] == id_] for id_ in range(12)}
+
+
+def event(op: str, before: Any, after: Any) -> dict[str, Any]:
+    return {"op": op, "before": before, "after": after}
+
+
+def kill_at(project: Project, step: str, model: str = "log") -> None:
+    """Run the models until one reaches a step of its next batch, and kill Python and Java there."""
+    order = {"project": str(project.directory), "model": model, "step": step, "fate": "kill-both"}
+    line = [sys.executable, "-m", "tests.crash.runner", str(project.directory)]
+    given = f"{json.dumps(order)}\n"
+    done = subprocess.run(line, cwd=REPOSITORY, input=given, capture_output=True, text=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_the_log_of_a_table_has_each_change_of_it_once(project: Project, version: str) -> None:
+    mirror = Mirror(project, int(version), properties={"format-version": version})
+    mirror.batch()
+    project.run("log").check()
+    mirror.check()
+    assert project.run_without_java("log") != [], "nothing is new"
+    steps = (mirror.batch, mirror.batch, mirror.batch, mirror.foreign, mirror.compact)
+    for _ in range(4):
+        for _ in range(mirror.random.randrange(4)):
+            mirror.random.choice(steps)()
+        project.run("log").check()
+        mirror.check()
+    mirror.compact()
+    assert project.run_without_java("log") != [], "rows that are moved are no change"
+    assert project.run("log").check().succeeded
+    mirror.check()
+
+
+def test_a_log_that_is_killed_goes_on_where_it_was(project: Project) -> None:
+    mirror = Mirror(project, 1)
+    mirror.batch()
+    for step in ("view", "publish", "finish"):
+        kill_at(project, step)
+        mirror.batch()
+        mirror.batch()
+    project.run("log").check()
+    mirror.check()
+
+
+def test_the_log_of_a_history_has_what_becomes_of_each_version(project: Project) -> None:
+    project.stream("s", {"id": "int", "n": "int", "at": "timestamp"})
+    project.model("h", "SELECT id, n, at FROM {s}", mode="scd2", keys="id", sequence_by="at")
+    select = "SELECT id, n, is_current, _change.op AS op, _change.before.is_current AS was_current FROM {h}"
+    project.model("log", select, mode="append")
+    for n, day in ((1, 1), (2, 2)):
+        project.record("s", [{"id": 7, "n": n, "at": f"2026-01-0{day}T00:00:00Z"}])
+        project.run("h").check()
+        project.run("log").check()
+    found = [(row["op"], row["n"], row["is_current"], row["was_current"]) for row in project.rows("log")]
+    assert Counter(found) == Counter([("c", 1, True, None), ("u", 1, False, True), ("c", 2, True, None)])
+
+
+def test_a_table_that_was_rolled_back_or_whose_snapshot_is_gone_is_refused_until_a_rebuild(project: Project) -> None:
+    mirror = Mirror(project, 5)
+    mirror.batch()
+    project.run("log").check()
+    mirror.foreign()
+    project.run("log").check()
+    first, second = project.snapshot_ids("m")[-2:]
+    table = f"'{project.namespace}.m'"
+    project.sql(f"CALL lake.system.rollback_to_snapshot({table}, {first})")
+    assert project.run("log").conditions("log") == ["upstream-rolled-back"]
+    project.sql(f"CALL lake.system.set_current_snapshot({table}, {second})")
+    project.run("log").check()
+    mirror.check()
+
+    mirror.foreign()
+    mirror.foreign()
+    project.sql(f"CALL lake.system.expire_snapshots(table => {table}, snapshot_ids => array({second}))")
+    assert project.run("log").conditions("log") == ["upstream-expired"]
+    project.rebuild("log").check()
+    found = [(row["op"], row["id"], row["n"], row["n_before"]) for row in project.rows("log")]
+    assert Counter(found) == Counter(("c", id_, n, None) for id_, n in mirror.rows.items())
+
+
+def test_a_table_is_followed_as_it_is_rebuilt_and_a_reader_goes_on(project: Project) -> None:
+    mirror = Mirror(project, 9)
+    mirror.batch()
+    project.run("log").check()
+    mirror.batch()
+    mirror.foreign()
+    project.run("log", continuous=True, until=lambda: len(project.snapshot_ids("log")) == 2).check()
+    mirror.check()
+    project.rebuild("m").check()  # the row that another engine has deleted is there again
+    project.run("log").check()
+    rows = {row["id"]: row["n"] for row in project.rows("m")}
+    mirror.note(rows)
+    mirror.check()
