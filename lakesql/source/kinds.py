@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakesql.source.changes import ChangesSource
 from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.rate import Rate
 from lakesql.source.recorded import Recorded
 from lakesql.source.source import Source
 from lakesql.source.table import TableSource
+from lakesql.source.table_changes import ChangesSource
 
 CONNECTIONS: Mapping[str, type[Source]] = {kind.kind: kind for kind in (Recorded, Files, Rate, Kafka)}
 """Those that a profile's `connections` may have."""

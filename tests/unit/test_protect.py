@@ -11,7 +11,7 @@ import pytest
 from lakesql.engine.maintenance.protect import needs
 from lakesql.ledger.entry import Entry, Snapshot
 from lakesql.progress.state import Batch, Checkpoint, Origin
-from lakesql.source.changes import changes_position
+from lakesql.source.table_changes import changes_position
 from lakesql.table.metadata import TableMetadata
 
 OF_A = (11, 12, 13)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakesql.engine.sources.changes import SparkChanges
 from lakesql.engine.sources.files import SparkFiles
 from lakesql.engine.sources.kafka import SparkKafka
 from lakesql.engine.sources.rate import SparkRate
 from lakesql.engine.sources.recorded import SparkRecorded
 from lakesql.engine.sources.spark_source import SparkSource
 from lakesql.engine.sources.table import SparkTable
+from lakesql.engine.sources.table_changes import SparkChanges
 from lakesql.source.source import Source
 
 SPARK_SOURCES: Mapping[str, SparkSource] = {

@@ -23,9 +23,9 @@ from lakesql.engine.spark.row_changes import ChangesUnknownError, SnapshotExpire
 from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
 from lakesql.names import CHANGE, LEDGER_REBUILD, ROW
-from lakesql.source.changes import ChangesSource, changes_position, snapshot_read
 from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.table_changes import ChangesSource, changes_position, snapshot_read
 
 COMMITS = 20
 """So many commits of a table are read in one batch: each by itself, so that nothing in between is passed over."""
@@ -77,7 +77,7 @@ class SparkChanges(SparkSource):
 
 
 @dataclass(frozen=True, slots=True)
-class _Commit:
+class _ChangingCommit:
     """A commit of the table: its snapshot, the one before it (None: all rows are read), and when it was made."""
 
     snapshot: int
@@ -110,13 +110,13 @@ class _Commits(PlannedBatches):
         commits = self._commits(table, snapshot_read(start), snapshot_read(end))
         return reduce(DataFrame.unionByName, (self._changes(table, each, held) for each in commits))
 
-    def _commits(self, table: Any, start: int | None, end: int | None) -> list[_Commit]:
+    def _commits(self, table: Any, start: int | None, end: int | None) -> list[_ChangingCommit]:
         """The commits that changed rows on the way from one snapshot to another, the earliest first."""
         if end is None or start == end:
             return []
         if start is None:
-            return [_Commit(end, None, int(table.snapshot(end).timestampMillis()))]
-        found: list[_Commit] = []
+            return [_ChangingCommit(end, None, int(table.snapshot(end).timestampMillis()))]
+        found: list[_ChangingCommit] = []
         at = end
         while at != start:
             snapshot = self._snapshot(table, at)
@@ -124,7 +124,7 @@ class _Commits(PlannedBatches):
             if before is None:
                 raise self._gone(SnapshotExpiredError(start))
             if str(snapshot.operation()) != "replace":
-                found.append(_Commit(at, int(before), int(snapshot.timestampMillis())))
+                found.append(_ChangingCommit(at, int(before), int(snapshot.timestampMillis())))
             at = int(before)
         return found[::-1]
 
@@ -144,7 +144,7 @@ class _Commits(PlannedBatches):
             raise self._gone(SnapshotExpiredError(id_ or -1))
         return found
 
-    def _changes(self, table: Any, commit: _Commit, held: ExitStack) -> DataFrame:
+    def _changes(self, table: Any, commit: _ChangingCommit, held: ExitStack) -> DataFrame:
         """The raw records of what a commit has changed: a row that has left and one that has come of the same key are
         one update."""
         name = _table(self.binding)

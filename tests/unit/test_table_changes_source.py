@@ -7,9 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from lakesql.source.changes import ChangesSource, changes_position, snapshot_read
 from lakesql.source.kinds import SOURCES
 from lakesql.source.table import TableSource
+from lakesql.source.table_changes import ChangesSource, changes_position, snapshot_read
 
 
 def table(*commits: tuple[int, str]) -> Mock:

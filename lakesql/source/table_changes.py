@@ -19,7 +19,7 @@ class ChangesSource(TableSource):
     A rebuild of that model is a commit like others: what it has changed is what it leaves otherwise than it was.
     """
 
-    kind: ClassVar[str] = "changes"
+    kind: ClassVar[str] = "table_changes"
     label: ClassVar[str] = "the changes of a table"
 
     def rebuilt_since(self, at_ms: int | None) -> Source:
