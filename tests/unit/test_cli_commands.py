@@ -56,7 +56,7 @@ def test_a_time_that_is_still_to_come_is_no_place_to_read_from(run: Run, shop: P
 def test_ls_lists_each_node_after_those_it_reads(run: Run, shop: Path) -> None:
     code, out, err = run("ls")
     names = out.splitlines()
-    assert (code, err, len(names)) == (0, "", 13)
+    assert (code, err, len(names)) == (0, "", 15)
     assert names.index("stream:shop.page_views") < names.index("shop.clicks") < names.index("shop.checkouts")
     assert names.index("shop.customers") < names.index("shop.order_states")
     assert "shop.reports.visits_per_day" in names
@@ -69,7 +69,7 @@ def test_ls_lists_one_resource_type(run: Run, shop: Path) -> None:
         "stream:shop.page_views",
         "stream:shop.product_changes",
     ]
-    assert len(run("ls", "--resource-type", "model")[1].splitlines()) == 9
+    assert len(run("ls", "--resource-type", "model")[1].splitlines()) == 11
 
 
 def test_ls_prints_the_paths_of_the_selection(run: Run, shop: Path) -> None:
@@ -180,7 +180,7 @@ def test_compile_shows_the_problems_of_all_models_and_writes_the_others(run: Run
     # What reads clicks as a stream has the problems of clicks, which are told once.
     assert conditions(err) == ["order-over-stream", "order-over-stream"]
     written = {path.name for path in (shop / "target" / "compiled").rglob("*.sql")}
-    views = {"views_per_10_minutes.sql", "visits_per_day.sql"}
+    views = {"views_per_10_minutes.sql", "visits_per_day.sql", "revenue_per_day.sql", "top_customers.sql"}
     assert written == {"customers.sql", "order_states.sql", "prices.sql", "products.sql", *views}
 
 
@@ -197,7 +197,7 @@ def test_compiled_files_for_version_control_are_the_same_wherever_the_project_is
     code, out, err = run("compile", "--output-dir", "compiled")
     assert (code, len(out.splitlines()), err) == (0, 1, "")
     first = texts_below(shop / "compiled")
-    assert first == texts_below(shop / "target" / "compiled") and len(first) == 9
+    assert first == texts_below(shop / "target" / "compiled") and len(first) == 11
     copy = shop.parent / "copied" / "further"
     shutil.copytree(shop, copy, ignore=shutil.ignore_patterns("compiled", "target"))
     monkeypatch.chdir(copy)
@@ -251,7 +251,7 @@ def test_parse_writes_the_manifest_alone(run: Run, shop: Path) -> None:
     code, out, err = run("parse")
     *notes, counted = out.splitlines()
     assert (code, err) == (0, "")
-    assert counted.startswith("9 models and 4 streams, no errors: ")
+    assert counted.startswith("11 models and 4 streams, no errors: ")
     assert [note.split(": ")[0] for note in notes] == ["note  models/order_states.sql"]
     assert not (shop / "target" / "compiled").exists()
     text = (shop / "target" / "manifest.json").read_text()
@@ -261,7 +261,7 @@ def test_parse_writes_the_manifest_alone(run: Run, shop: Path) -> None:
 
 
 def test_parse_counts_in_words(run: Run, shop: Path) -> None:
-    assert run("parse")[1].splitlines()[-1].startswith("9 models and 4 streams, ")
+    assert run("parse")[1].splitlines()[-1].startswith("11 models and 4 streams, ")
     for path in [*(shop / "models").rglob("*.sql"), shop / "models" / "shop.yml"]:
         if path.name != "orders.sql":
             path.unlink(missing_ok=True)
@@ -275,7 +275,7 @@ def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     run("parse")
     nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
     kinds = Counter(node["resource_type"] for node in nodes.values())
-    assert (kinds["model"], kinds["stream"], kinds["test"]) == (9, 4, 3)
+    assert (kinds["model"], kinds["stream"], kinds["test"]) == (11, 4, 3)
     expiry = nodes["maintenance.orders__dead_letter.expire_snapshots"]
     assert expiry["depends_on"] == ["model.orders"] and expiry["table"] == "lake.shop.orders__dead_letter"
     assert expiry["options"]["older_than"] == "5 days" and "every 1 hour" in expiry["when"]
@@ -317,7 +317,9 @@ def test_maintenance_written_by_hand_is_a_node_in_the_place_of_the_appended_one(
     _, below, noted = run("ls", "--select", "orders+")
     assert [line for line in below.split() if not line.startswith("test:")] == [
         "shop.orders",
+        "shop.revenue_per_day",
         name,
+        "shop.top_customers",
     ]  # the model's own tasks are counted
     tasks = run("ls", "--select", "orders+", "--resource-type", "maintenance")[1].split()
     assert name in tasks and "shop.orders.expire_snapshots" in tasks

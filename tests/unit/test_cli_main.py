@@ -218,7 +218,7 @@ def test_completion_names_models(shop: Path) -> None:
         return {item.value for item in completer.get_completions(before, incomplete)}
 
     models = {"checkouts", "clicks", "customers", "order_states", "orders", "prices", "products"}
-    models |= {"views_per_10_minutes", "visits_per_day"}
+    models |= {"views_per_10_minutes", "visits_per_day", "revenue_per_day", "top_customers"}
     assert offered("ls", "--select", "") == models
     assert offered("ls", "--select", "order") == {"order_states", "orders"}
     assert offered("ls", "--select", "clicks", "order") == {"order_states", "orders"}

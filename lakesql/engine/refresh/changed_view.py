@@ -37,7 +37,7 @@ class InFullError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedRows:
+class ChangedView:
     """The rows of a view that are to be put in the place of former ones, and how they were found: the keys or groups
     that this is about are counted. `is_by_difference`: a row whose group has gone is among them."""
 
@@ -60,7 +60,7 @@ def open_changed_rows(
     tables: Mapping[str, JavaTable],
     former: Mapping[str, InputSnapshot],
     inputs: Mapping[str, InputSnapshot],
-) -> Iterator[ChangedRows]:
+) -> Iterator[ChangedView]:
     """The rows to be made anew where the tables have come from the `former` snapshots to these, with the views that the
     statements read. What is held for them is let go at the end.
 
@@ -94,13 +94,13 @@ def open_changed_rows(
         yield _by_difference(session, select, numbers) if way == "difference" else _by_key(session, select, numbers)
 
 
-def _by_key(session: SparkSession, select: Select, changed: Sequence[int]) -> ChangedRows:
+def _by_key(session: SparkSession, select: Select, changed: Sequence[int]) -> ChangedView:
     plan = refreshes_of(select).plan
     touched = _make(session, plan.touched(changed), TOUCHED)
-    return ChangedRows(session.sql(plan.touched_rows).localCheckpoint(), touched.count(), False)
+    return ChangedView(session.sql(plan.touched_rows).localCheckpoint(), touched.count(), False)
 
 
-def _by_difference(session: SparkSession, select: Select, changed: Sequence[int]) -> ChangedRows:
+def _by_difference(session: SparkSession, select: Select, changed: Sequence[int]) -> ChangedView:
     """The groups that have changed, from what was added to them and taken from them; of those of which only their rows
     say what they are now, the rows."""
     plan = refreshes_of(select).plan
@@ -110,13 +110,13 @@ def _by_difference(session: SparkSession, select: Select, changed: Sequence[int]
     adjusted = _make(session, plan.difference.adjusted, ADJUSTED_VIEW)
     count = adjusted.count()
     if not plan.difference.recomputes:
-        return ChangedRows(adjusted, count, True)
+        return ChangedView(adjusted, count, True)
     touched = _make(session, plan.difference.recompute, TOUCHED)
     again = touched.count()
     if not again:
-        return ChangedRows(adjusted, count, True)
+        return ChangedView(adjusted, count, True)
     rows = adjusted.unionByName(session.sql(plan.touched_rows)).localCheckpoint()
-    return ChangedRows(rows, count + again, True)
+    return ChangedView(rows, count + again, True)
 
 
 def _make(session: SparkSession, query: str, view: str) -> DataFrame:
