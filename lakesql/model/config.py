@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, assert_never
@@ -324,10 +324,9 @@ class TableConfig:
         new rows otherwise."""
         return False
 
-    @property
-    def compares_inputs(self) -> bool:
-        """Whether a refresh compares the tables that it reads with what they were at the last one."""
-        return False
+    def compared(self, read: Iterable[str]) -> frozenset[str]:
+        """Those of the models that it reads by `ref` whose tables a refresh compares with what they were."""
+        return frozenset()
 
     @property
     def rewrites_files(self) -> bool:

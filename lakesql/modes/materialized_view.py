@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -45,10 +45,9 @@ class MaterializedView(Refreshed):
         """By the keys."""
         return () if self.rewrites_files else tuple(map(SortField, self.keys))
 
-    @property
-    def compares_inputs(self) -> bool:
-        """What has changed is the difference of two snapshots, unless all is computed each time."""
-        return self.refresh != "full"
+    def compared(self, read: Iterable[str]) -> frozenset[str]:
+        """All: what has changed is the difference of two snapshots, unless all is computed each time."""
+        return frozenset(read) if self.refresh != "full" else frozenset()
 
     @property
     def replaced_ratio(self) -> float:

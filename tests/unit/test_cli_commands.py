@@ -317,8 +317,8 @@ def test_maintenance_written_by_hand_is_a_node_in_the_place_of_the_appended_one(
     _, below, noted = run("ls", "--select", "orders+")
     assert [line for line in below.split() if not line.startswith("test:")] == [
         "shop.orders",
-        "shop.revenue_per_day",
         name,
+        "shop.revenue_per_day",
         "shop.top_customers",
     ]  # the model's own tasks are counted
     tasks = run("ls", "--select", "orders+", "--resource-type", "maintenance")[1].split()

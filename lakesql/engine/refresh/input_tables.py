@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import whole_name
@@ -37,7 +37,7 @@ def _load(session: SparkSession, select: Select, name: str) -> JavaTable:
             what = f"Table {name}, which model '{select.model.name}' reads, is not there."
             fix = f"Run the model that writes it first, or with this one: lakesql run --select +{select.model.name}"
             raise RunError.of("table-missing", what, fix=fix, place=select.model.place) from None
-        if kind in _FOREIGN:
+        if isinstance(error, IllegalArgumentException):  # Iceberg's of a table that is not its own
             what = f"{name}, which model '{select.model.name}' reads, is no Iceberg table."
             why = "A refresh reads each table at one snapshot, and the ledger says which: other tables have none."
             fix = "Read it by a stream into a table of its own, or give the model an Iceberg table."
@@ -46,8 +46,7 @@ def _load(session: SparkSession, select: Select, name: str) -> JavaTable:
 
 
 _ABSENT = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "NoSuchTableException", "NoSuchNamespaceException"})
-_FOREIGN = frozenset({"ClassCastException", "IllegalArgumentException"})
-"""What Iceberg raises of a table that is not there, and of one that is not its own."""
+"""What Spark and Iceberg raise of a table that is not there."""
 
 
 def rows_at(session: SparkSession, name: str, table: JavaTable, snapshot: int | None) -> DataFrame:

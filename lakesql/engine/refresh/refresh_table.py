@@ -163,7 +163,7 @@ def _refresh_by_changes(
     Raises `RunError` (`input-expired`) where the model asks for this way, and a snapshot is gone.
     """
     select, refreshes = refresh.select, refreshes_of(refresh.select)
-    if not refreshes.is_incremental:
+    if refreshes.plan.way == "full":
         return None
     try:
         with open_changed_rows(session, select, tables, former, read_inputs(entry.inputs)) as changed:
@@ -184,13 +184,9 @@ def _refresh_by_changes(
             entry = replace(entry, violations=violations)
             return _Made(_publish(refresh, session, entry, partial(_stage, session, write)), changed.how, violations)
     except InFullError as error:
-        if error.is_lost and refreshes.must_be_incremental:
-            raise RunError.of(
-                "input-expired",
-                f"View '{select.model.name}' cannot be kept by what has changed: {error.why}.",
-                fix=f"Make all of its rows anew: lakesql rebuild {select.model.name}",
-                place=select.model.place,
-            ) from None
+        refusal = refreshes.refuse_full(error.why) if error.is_lost else None
+        if refusal is not None:
+            raise refusal from None
         refresh.emit(Noted(f"all rows are made anew: {error.why}", now_ms(), select.model.name))
         return None
 

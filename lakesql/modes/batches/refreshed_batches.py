@@ -10,7 +10,7 @@ from lakesql.compile.batch import Bounded, MakeView, Step, Write
 from lakesql.compile.checks import checked_rows, kept_rows
 from lakesql.compile.quote import identifiers, table_name
 from lakesql.compile.select import Select
-from lakesql.errors import Problem
+from lakesql.errors import Problem, RunError
 from lakesql.modes.batches.batches import Batches, StoredRows
 from lakesql.modes.refreshed import Refreshed
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
@@ -35,15 +35,9 @@ class RefreshedBatches(Batches):
         """How the rows are kept right: all of them are made anew."""
         return plan_of(self.select.query.sql, inputs_of(self.select), (), "full")
 
-    @property
-    def is_incremental(self) -> bool:
-        """Whether a refresh may change some rows alone, by what has changed in the inputs."""
-        return False
-
-    @property
-    def must_be_incremental(self) -> bool:
-        """Whether a refresh that would make all rows anew is refused."""
-        return False
+    def refuse_full(self, why: str) -> RunError | None:
+        """The refusal of a refresh that would have to make all rows anew, as `why` says; None where it may."""
+        return None
 
     def merge_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
         """The view of what is to be changed by key, and the statement that does it."""

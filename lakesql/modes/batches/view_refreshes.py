@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakesql.compile.batch import Bounded, MakeView, Step, Write
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, whole_name
 from lakesql.compile.select import Select
-from lakesql.errors import Problem
+from lakesql.errors import Problem, RunError
 from lakesql.modes.batches.refreshed_batches import RefreshedBatches, inputs_of, plan_of
 from lakesql.modes.materialized_view import MaterializedView
 from lakesql.names import ADJUSTED_VIEW, ANEW_ROWS_VIEW, ANEW_VIEW, LEAVES
@@ -70,15 +70,17 @@ class ViewRefreshes(RefreshedBatches):
         """How the view is kept."""
         return plan_of(self.select.query.sql, inputs_of(self.select), self.config.keys, self.config.refresh)
 
-    @property
-    def is_incremental(self) -> bool:
-        """Whether it can be told of some change which rows it reaches."""
-        return self.plan.way != "full" and (bool(self.plan.unit) or self.plan.difference is not None)
-
-    @property
-    def must_be_incremental(self) -> bool:
-        """Whether the configuration says so."""
-        return self.config.refresh == "incremental"
+    def refuse_full(self, why: str) -> RunError | None:
+        """Where the configuration says that it must be incremental."""
+        if self.config.refresh != "incremental":
+            return None
+        model = self.select.model
+        return RunError.of(
+            "input-expired",
+            f"View '{model.name}' cannot be kept by what has changed: {why}.",
+            fix=f"Make all of its rows anew: lakesql rebuild {model.name}",
+            place=model.place,
+        )
 
     def check(self) -> Iterator[Problem]:
         """Keys that tell the rows apart; and where it must be incremental, that it can be."""
@@ -90,15 +92,17 @@ class ViewRefreshes(RefreshedBatches):
             at_option = self.config.keys and each.kind != "random-key"
             place = select.model.option_place("keys") if at_option else select.rendered.place(each.offset)
             yield Problem(condition, what, "", fix, place)
-        if self.config.refresh == "incremental" and plan.way == "full" and not plan.problems:
+        obstacle = plan.in_full[min(plan.in_full)] if plan.in_full else None
+        if self.config.refresh == "incremental" and (plan.way == "full" or obstacle) and not plan.problems:
             what = f"Model '{select.model.name}' says refresh='incremental', and what a change reaches cannot be told."
             fix = "Leave `refresh` out: all rows are made anew where something has changed."
-            yield Problem("not-incremental", what, f"{plan.reason}.", fix, select.rendered.place(plan.offset))
+            why, offset = (obstacle.reason, obstacle.offset) if obstacle else (plan.reason, plan.offset)
+            yield Problem("not-incremental", what, f"{why}.", fix, select.rendered.place(offset))
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """What a refresh by difference does, one by key, and one that makes all rows anew."""
         plan = self.plan
-        if plan.problems or not self.is_incremental:
+        if plan.problems or plan.way == "full":
             return RefreshedBatches.steps(self, columns)
         named = columns or self.select.columns or plan.unit
         named = (*named, *(column.name for column in plan.hidden))
@@ -174,7 +178,7 @@ class ViewRefreshes(RefreshedBatches):
     def kept_by(self) -> str:
         """By what the rows of the table are kept right."""
         plan = self.plan
-        if not self.is_incremental:
+        if plan.way == "full":
             why = f", as {plan.reason}" if plan.reason else ""
             return f"all rows are made anew, and exchanged in one commit{why}"
         names = [*map(whole_name, self.select.query.tables)]
