@@ -275,6 +275,19 @@ def newest_entry(
     return None
 
 
+def is_untouched(history: Iterable[Snapshot], model: str) -> bool:
+    """Whether nobody else has changed rows of a table since the newest entry of `model`: a rewrite changes none.
+
+    `history` walks from the head of the branch to its root.
+    """
+    for snapshot in history:
+        if snapshot.summary.get(LEDGER_MODEL) == model:
+            return True
+        if snapshot.summary.get("operation") != "replace":
+            return False
+    return False
+
+
 def overtaken(what: str) -> RunError:
     """The error of a runner that would write what another one has written; `what` says how it is known."""
     return RunError.of("batch-published", what)

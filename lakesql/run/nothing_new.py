@@ -29,7 +29,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
 from lakesql.graph.manifest import Manifest, read_table, reads_model
-from lakesql.ledger.entry import ledger_tag, newest_entry
+from lakesql.ledger.entry import is_untouched, ledger_tag, newest_entry
 from lakesql.ledger.inputs import read_inputs
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.model.model import Model
@@ -233,7 +233,9 @@ def _is_made_of_newest(select: Select, find: _FindTable) -> bool:
     """Whether a table that is made of others is made by this SELECT, of the newest snapshots that these have."""
     own = find(select.model.table)
     entry = own.metadata.newest_entry(select.model.name) if own is not None else None
-    if entry is None or entry.query != hash_of(select):
+    if own is None or entry is None or entry.query != hash_of(select):
+        return False
+    if not is_untouched(own.metadata.history, select.model.name):
         return False
     inputs = read_inputs(entry.inputs)
     for table in select.query.tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from decimal import Decimal
@@ -271,3 +272,36 @@ def test_a_view_that_must_be_incremental_says_that_a_snapshot_is_gone(shop: Proj
     assert rows_of(shop, "chosen") == [(1, Decimal("4.00"))]
     shop.rebuild("sums").check()
     assert rows_of(shop, "sums") == [(1, Decimal("4.00"))]
+
+
+def test_rows_that_somebody_else_has_changed_in_a_view_are_put_right(shop: Project) -> None:
+    one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
+    shop.record("order_states", [one, one | {"id": 2, "customer": 2}])
+    sums = "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
+    shop.model("sums", sums, mode="materialized_view")
+    shop.run("orders", "sums").check()
+    shop.lake.session.sql(f"DELETE FROM {shop.table('sums')} WHERE customer = 2")
+    assert not shop.run_without_java("sums")
+    shop.run("sums").check()
+    assert rows_of(shop, "sums") == [(1, Decimal("2.00")), (2, Decimal("2.00"))]
+
+
+def expect(project: Project, that: str) -> None:
+    expected = [{"that": that, "on_fail": "stop"}]
+    project.write("models/sums.yml", json.dumps({"models": [{"name": "sums", "expect": expected}]}))
+
+
+def test_what_is_expected_of_a_view_is_not_expected_of_groups_that_leave(shop: Project) -> None:
+    one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
+    shop.record("order_states", [one, one | {"id": 2, "customer": 2}])
+    sums = "SELECT customer, count(*) AS n, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
+    shop.model("sums", sums, mode="materialized_view")
+    expect(shop, "n > 0")
+    shop.run("orders", "sums").check()
+    shop.record("order_states", [one | {"seq": 2, "gone": True}])
+    shop.run("orders", "sums").check()
+    assert rows_of(shop, "sums") == [(2, 1, Decimal("2.00"))]
+    expect(shop, "n > 1")
+    shop.record("order_states", [one | {"id": 3, "customer": 3, "seq": 3}])
+    assert shop.run("orders", "sums").conditions("sums") == ["expectation-failed"]
+    assert rows_of(shop, "sums") == [(2, 1, Decimal("2.00"))]

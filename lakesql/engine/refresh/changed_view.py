@@ -17,7 +17,7 @@ from lakesql.engine.spark.row_changes import ChangesUnknownError, RowChanges, ch
 from lakesql.ledger.inputs import InputSnapshot, table_of
 from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.names import ADJUSTED_VIEW
-from lakesql.views.difference import DELTA, TARGET
+from lakesql.views.difference import DELTA, ROWS, TARGET
 from lakesql.views.plan_view import TOUCHED
 
 SMALL_ROWS = 100_000
@@ -39,11 +39,17 @@ class InFullError(Exception):
 @dataclass(frozen=True, slots=True)
 class ChangedView:
     """The rows of a view that are to be put in the place of former ones, and how they were found: the keys or groups
-    that this is about are counted. `is_by_difference`: a row whose group has gone is among them."""
+    that this is about are counted. `leaves`: groups that have gone are among the rows, with 0 rows of their own."""
 
     rows: DataFrame
     count: int
     is_by_difference: bool
+    leaves: bool = False
+
+    @property
+    def lasting(self) -> DataFrame:
+        """The rows without those of groups that have gone."""
+        return self.rows.where(f"{ROWS} > 0") if self.leaves else self.rows
 
     @property
     def how(self) -> str:
@@ -109,14 +115,15 @@ def _by_difference(session: SparkSession, select: Select, changed: Sequence[int]
     replace_view(session.table(table_name(select.model.table)), TARGET)
     adjusted = _make(session, plan.difference.adjusted, ADJUSTED_VIEW)
     count = adjusted.count()
+    leaves = bool(plan.unit)
     if not plan.difference.recomputes:
-        return ChangedView(adjusted, count, True)
+        return ChangedView(adjusted, count, True, leaves)
     touched = _make(session, plan.difference.recompute, TOUCHED)
     again = touched.count()
     if not again:
-        return ChangedView(adjusted, count, True)
+        return ChangedView(adjusted, count, True, leaves)
     rows = adjusted.unionByName(session.sql(plan.touched_rows)).localCheckpoint()
-    return ChangedView(rows, count + again, True)
+    return ChangedView(rows, count + again, True, leaves)
 
 
 def _make(session: SparkSession, query: str, view: str) -> DataFrame:

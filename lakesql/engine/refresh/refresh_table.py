@@ -43,7 +43,7 @@ from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import RunError, quoted
 from lakesql.events import BatchCommitted, Emit, Noted, StepApplied
-from lakesql.ledger.entry import Entry, Snapshot, summary_of, totals_of, whole
+from lakesql.ledger.entry import Entry, Snapshot, is_untouched, summary_of, totals_of, whole
 from lakesql.ledger.inputs import InputSnapshot, read_inputs, write_inputs
 from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.names import ANEW_ROWS_VIEW, ANEW_VIEW, ROWS_VIEW
@@ -83,7 +83,7 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     2. Stage the rows: files that no table has, which `remove_orphan_files` takes.
     3. Publish them with the ledger entry, atomically.  Everything: the next refresh stops at step 1.
 
-    With `is_forced` all rows are made anew, whatever the ledger says. Raises `RunError` with what keeps the table from
+    With `is_forced` all rows are made anew, whatever the ledger says; so they are where somebody else has changed some. Raises `RunError` with what keeps the table from
     being made; then it is as it was, and none is made where there was none.
     """
     started = time.monotonic()
@@ -96,8 +96,9 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     former = snapshots.read_entry(table, model.name) if table is not None else None
     if table is not None:
         _check_writer(refresh, table, former)
-    is_current = former is not None and former.query == refresh.query and read_inputs(former.inputs) == inputs
-    if is_current and not is_forced:
+    is_own = table is not None and is_untouched(snapshots.read_history(table), model.name)
+    is_same = former is not None and former.query == refresh.query and not is_forced
+    if former is not None and is_same and is_own and read_inputs(former.inputs) == inputs:
         return None
     entry = Entry(
         model=model.name,
@@ -110,7 +111,10 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         inputs=write_inputs(inputs),
     )
     made = None
-    if former is not None and former.query == refresh.query and not is_forced:
+    if is_same and not is_own:
+        say_touched = f"all rows are made anew: somebody else has changed rows of {model.table}"
+        refresh.emit(Noted(say_touched, now_ms(), model.name))
+    elif former is not None and is_same:
         made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(former.inputs))
     if made is None:
         show_inputs(session, tables, inputs, "new")
@@ -173,7 +177,7 @@ def _refresh_by_changes(
             state = load_table_state(refresh.catalog, spec.name)
             if state is None or not is_of_shape(spec, state):
                 return None
-            violations = _show_rows(refresh, session, changed.rows, ANEW_ROWS_VIEW)
+            violations = _show_rows(refresh, session, changed.rows, ANEW_ROWS_VIEW, changed.lasting)
             columns = tuple(column.name for column in spec.columns)
             if changed.is_by_difference:
                 write = refreshes.adjust_steps(columns)[1]
@@ -226,18 +230,22 @@ def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | 
     )
 
 
-def _show_rows(refresh: Refresh, session: SparkSession, rows: DataFrame, view: str) -> _Violations:
-    """Give the rows the name of a view, and say how many of them fail what is expected of them.
+def _show_rows(
+    refresh: Refresh, session: SparkSession, rows: DataFrame, view: str, judged: DataFrame | None = None
+) -> _Violations:
+    """Give the rows the name of a view, and say how many of them, or of those that are `judged`, fail what is expected.
 
     Raises `RunError`: `expectation-failed`, and `view-keys-twice` of two rows of one key.
     """
     select, counters = refresh.select, BatchCounters()
     violations: _Violations = ()
     if select.checks:
-        checked = counters.rows(checked_rows(session, select, rows), (), select.checks).localCheckpoint()
+        looked_at = rows if judged is None else judged
+        checked = counters.rows(checked_rows(session, select, looked_at), (), select.checks).localCheckpoint()
         counts = counters.read()
         check_expectations(select, counts, checked)
-        rows, violations = kept_rows(session, select, checked), counts.violations
+        violations = counts.violations
+        rows = kept_rows(session, select, checked) if judged is None else rows
     replace_view(rows, view)
     _check_keys(refresh, session, view)
     return violations
