@@ -83,8 +83,9 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     2. Stage the rows: files that no table has, which `remove_orphan_files` takes.
     3. Publish them with the ledger entry, atomically.  Everything: the next refresh stops at step 1.
 
-    With `is_forced` all rows are made anew, whatever the ledger says; so they are where somebody else has changed some. Raises `RunError` with what keeps the table from
-    being made; then it is as it was, and none is made where there was none.
+    With `is_forced` all rows are made anew, whatever the ledger says; so they are where somebody else has changed some.
+    Raises `RunError` with what keeps the table from being made; then it is as it was, and none is made where there was
+    none.
     """
     started = time.monotonic()
     model = refresh.select.model
