@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SHARED = ("formats", "kafka", "cdc", "append", "upsert", "small_upserts", "latency", "memory", "maintenance")
+SHARED = ("formats", "kafka", "cdc", "append", "upsert", "small_upserts", "latency", "memory", "maintenance", "views")
 """The first one's Java is that of all: it has the jars of Kafka and Avro too."""
 
 PROGRAMS = ("cli", "status", "start", "recovery", "peers", "upsert_programs", "heap", "unit_tests")

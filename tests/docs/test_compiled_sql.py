@@ -156,5 +156,5 @@ def documented_properties() -> dict[str, str]:
 def with_place_for_bounds(text: str) -> str:
     """A statement of a batch as the compiled file shows it, with a mark where the batch's keys stand."""
     tables = "target|deleted|stored|remembered"
-    bounds = rf"(?<=  AND )((?:{tables})\.\w+ (IN \(.+\)|BETWEEN .+)|true)$"
+    bounds = rf"(?<=  AND )((?:_lakesql_)?(?:{tables})\.\w+ (IN \(.+\)|BETWEEN .+)|true)$"
     return re.sub(bounds, lambda _: BOUNDS_PLACE, text, flags=re.MULTILINE)
