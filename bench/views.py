@@ -2,8 +2,8 @@
 
     python bench/views.py [--millions 1,4] [--rounds 5]
 
-A table of so many million orders, ordered by their ids, is read by a view that is kept by difference, one that is kept by
-key, and one that is made anew. In each round a MERGE changes 1,000 orders, the newest or random ones. Times are in
+A table of so many million orders, ordered by their ids, is read by a view that is kept by difference, one that is kept
+by key, and one that is made anew. In each round a MERGE changes 1,000 orders, the newest or random ones. Times are in
 seconds, the median of the rounds; of the sizes together it says how the time of a refresh grows with the table.
 """
 
@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from bench.project import bound, open_project, write_project
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
+from lakesql.engine.spark.session import new_session
 from lakesql.run.identities import hash_of
 from lakesql.run.prepare import RunContext
 
@@ -63,15 +64,15 @@ def measure(root: Path, rows: int, rounds: int) -> dict[str, float]:
         spark = context.session
         make_orders(spark, rows)
         refreshes = {name: refresh_of(context, name) for name in MODELS}
-        for name, refresh in refreshes.items():
-            refresh_table(refresh, spark.newSession())
+        for refresh in refreshes.values():
+            refresh_table(refresh, new_session(spark))
         took: dict[str, list[float]] = {}
         for number in range(rounds):
             for keys, first in (("newest keys", rows - CHANGES), ("random keys", None)):
                 change = changes(first, rows, number)
                 took.setdefault(f"MERGE, {keys}", []).append(timed(lambda change=change: spark.sql(change)))
                 for name, refresh in refreshes.items():
-                    run = lambda refresh=refresh: refresh_table(refresh, spark.newSession())  # noqa: E731
+                    run = lambda refresh=refresh: refresh_table(refresh, new_session(spark))  # noqa: E731
                     took.setdefault(f"{name}, {keys}", []).append(timed(run))
     return {what: statistics.median(seconds) for what, seconds in took.items()}
 
@@ -96,7 +97,7 @@ def make_orders(spark: SparkSession, rows: int) -> None:
 
 def changes(first: int | None, rows: int, round_: int) -> str:
     """A MERGE of 1,000 orders: those from an id on, or random ones."""
-    ids = f"id + {first}" if first is not None else f"CAST(rand(id + {round_}) * {rows} AS bigint)"
+    ids = f"id + {first}" if first is not None else f"CAST(pmod(xxhash64(id, {round_}), {rows}) AS bigint)"
     bounds = f" AND target.id >= {first}" if first is not None else ""
     return (
         f"MERGE INTO lake.t.orders AS target USING (SELECT DISTINCT {ids} AS id FROM range({CHANGES})) AS source "

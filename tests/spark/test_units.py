@@ -105,3 +105,4 @@ class _Select:
         record_fields: frozenset[str] = frozenset()
 
     has_positions = False
+    change_fields: frozenset[str] = frozenset()
