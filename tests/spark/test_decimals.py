@@ -95,7 +95,7 @@ def read_files(spark: SparkSession, folder: Path, kind: T.DecimalType, decimals:
     binding = StreamBinding(stream, Files(str(folder)))
     select: Any = type("Select", (), {})()
     select.query = type("Query", (), {"record_fields": frozenset()})
-    select.has_positions = False
+    select.has_positions, select.change_fields = False, frozenset()
     return parse_binding(read_raw(spark, binding, streaming=False), binding, select)
 
 

@@ -79,7 +79,7 @@ def parsed(spark: SparkSession, form: str, folder: Path, kind: str, written: lis
             binding = StreamBinding(stream, Files(str(folder)))
             select: Any = type("Select", (), {})()
             select.query = type("Query", (), {"record_fields": frozenset()})
-            select.has_positions = False
+            select.has_positions, select.change_fields = False, frozenset()
             return parse_binding(read_raw(spark, binding, streaming=False), binding, select)
 
 
