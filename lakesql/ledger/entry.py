@@ -278,7 +278,7 @@ def newest_entry(
 def is_untouched(history: Iterable[Snapshot], model: str) -> bool:
     """Whether nobody else has changed rows of a table since the newest entry of `model`: a rewrite changes none.
 
-    `history` walks from the head of the branch to its root.
+    `history` walks from the head of the branch to its root, as that of `newest_entry`.
     """
     for snapshot in history:
         if snapshot.summary.get(LEDGER_MODEL) == model:

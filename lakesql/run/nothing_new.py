@@ -235,7 +235,8 @@ def _is_made_of_newest(select: Select, find: _FindTable) -> bool:
     entry = own.metadata.newest_entry(select.model.name) if own is not None else None
     if own is None or entry is None or entry.query != hash_of(select):
         return False
-    if not is_untouched(own.metadata.history, select.model.name):
+    model = select.model.name
+    if not is_untouched(own.metadata.ledger(ledger_tag(model)), model):
         return False
     inputs = read_inputs(entry.inputs)
     for table in select.query.tables:

@@ -43,7 +43,7 @@ from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import RunError, quoted
 from lakesql.events import BatchCommitted, Emit, Noted, StepApplied
-from lakesql.ledger.entry import Entry, Snapshot, is_untouched, summary_of, totals_of, whole
+from lakesql.ledger.entry import Entry, Snapshot, is_untouched, ledger_tag, summary_of, totals_of, whole
 from lakesql.ledger.inputs import InputSnapshot, read_inputs, write_inputs
 from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.names import ANEW_ROWS_VIEW, ANEW_VIEW, ROWS_VIEW
@@ -97,7 +97,7 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     former = snapshots.read_entry(table, model.name) if table is not None else None
     if table is not None:
         _check_writer(refresh, table, former)
-    is_own = table is not None and is_untouched(snapshots.read_history(table), model.name)
+    is_own = table is not None and is_untouched(snapshots.read_ledger(table, (ledger_tag(model.name),)), model.name)
     is_same = former is not None and former.query == refresh.query and not is_forced
     if former is not None and is_same and is_own and read_inputs(former.inputs) == inputs:
         return None
