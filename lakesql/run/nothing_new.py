@@ -34,6 +34,7 @@ from lakesql.ledger.inputs import read_inputs
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
+from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
@@ -233,7 +234,7 @@ def _is_made_of_newest(select: Select, find: _FindTable) -> bool:
     """Whether a table that is made of others is made by this SELECT, of the newest snapshots that these have."""
     own = find(select.model.table)
     entry = own.metadata.newest_entry(select.model.name) if own is not None else None
-    if own is None or entry is None or entry.query != hash_of(select):
+    if own is None or entry is None or entry.query != hash_of(select) or refreshes_of(select).plan.is_timed:
         return False
     model = select.model.name
     if not is_untouched(own.metadata.ledger(ledger_tag(model)), model):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.spark.session import activate
-from lakesql.model.config import Every, Trigger
+from lakesql.model.config import Every
+from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.run.job import ThreadWork
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 LOOKS_EVERY_S = 1.0
 """How often it is looked whether an input has changed, where that is what a refresh waits for."""
+
+TIMED_EVERY_S = 60.0
+"""How often a view is refreshed whose rows change with time, where no interval is its trigger."""
 
 _POLL_S = 0.1
 
@@ -79,8 +83,17 @@ class RefreshJob:
                 if self.keeper is not None:
                     self.keeper.at_end(self.session, is_ending)
                 return
-            if not _wait(_pause_s(self.refresh.select.model.trigger), is_ending):
+            if not _wait(self._pause_s(), is_ending):
                 return
+
+    def _pause_s(self) -> float:
+        """How long it is from the end of a refresh until it is looked whether the next one is due: by time alone where
+        the rows change with it."""
+        trigger = self.refresh.select.model.trigger
+        if isinstance(trigger, Every):
+            return trigger.interval_ms / 1000
+        is_timed = refreshes_of(self.refresh.select).plan.is_timed
+        return TIMED_EVERY_S if is_timed else LOOKS_EVERY_S
 
     def _refresh_once(self) -> None:
         self.is_busy = True
@@ -90,11 +103,6 @@ class RefreshJob:
         if head is not None and self.continuous and self.keeper is not None:
             self.keeper.after_batch(self.session, head.summary, False)
         self.is_busy = False
-
-
-def _pause_s(trigger: Trigger) -> float:
-    """How long it is from the end of a refresh until it is looked whether the next one is due."""
-    return trigger.interval_ms / 1000 if isinstance(trigger, Every) else LOOKS_EVERY_S
 
 
 def _wait(seconds: float, is_ending: Callable[[], bool]) -> bool:

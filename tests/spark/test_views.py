@@ -305,3 +305,14 @@ def test_what_is_expected_of_a_view_is_not_expected_of_groups_that_leave(shop: P
     shop.record("order_states", [one | {"id": 3, "customer": 3, "seq": 3}])
     assert shop.run("orders", "sums").conditions("sums") == ["expectation-failed"]
     assert rows_of(shop, "sums") == [(2, 1, Decimal("2.00"))]
+
+
+def test_a_view_that_asks_for_the_time_is_made_anew_by_each_run(shop: Project) -> None:
+    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
+    shop.model("aged", "SELECT id, current_timestamp() AS seen FROM {orders!r}", mode="table")
+    shop.run("orders", "aged").check()
+    ((_, first),) = rows_of(shop, "aged")
+    assert not shop.run_without_java("aged")
+    shop.run("aged").check()
+    ((_, second),) = rows_of(shop, "aged")
+    assert second > first

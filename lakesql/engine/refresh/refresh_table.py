@@ -99,7 +99,8 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         _check_writer(refresh, table, former)
     is_own = table is not None and is_untouched(snapshots.read_ledger(table, (ledger_tag(model.name),)), model.name)
     is_same = former is not None and former.query == refresh.query and not is_forced
-    if former is not None and is_same and is_own and read_inputs(former.inputs) == inputs:
+    is_current = is_same and is_own and former is not None and read_inputs(former.inputs) == inputs
+    if is_current and not refreshes_of(refresh.select).plan.is_timed:
         return None
     entry = Entry(
         model=model.name,
