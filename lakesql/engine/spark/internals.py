@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.spark.gateway import array_of, java_class
+from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import ProfileError
 
 SETTING = "spark.lakesql.internals"
@@ -185,9 +186,17 @@ def _functions_between(below: Any, rows: Any) -> list[Any]:
 def as_given(frame: DataFrame) -> DataFrame:
     """The same rows, of which Spark does not know how they were made: no statement that reads them plans that anew."""
     if not _choice.is_direct:
-        return frame
+        return _as_rows(frame) if frame.isStreaming else frame
     execution = frame._jdf.queryExecution()
     return frame_of(execution.toRdd(), execution.analyzed().output(), frame)
+
+
+def _as_rows(frame: DataFrame) -> DataFrame:
+    """The same rows, made of Java's own: a part of a streaming query is read by no statement beside it."""
+    session = frame.sparkSession
+    with changed_settings(session, {"spark.sql.datetime.java8API.enabled": "true"}):  # times as they are
+        made = session._jsparkSession.createDataFrame(frame._jdf.toJavaRDD(), frame._jdf.schema())
+        return DataFrame(made, session)
 
 
 def frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
