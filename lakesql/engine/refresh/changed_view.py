@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
+from lakesql.counts import count
 from lakesql.engine.ledger.snapshots import JavaTable
 from lakesql.engine.refresh.input_tables import show_inputs
 from lakesql.engine.spark.internals import replace_view
@@ -56,7 +57,9 @@ class ChangedView:
         """The way, in words."""
         if not self.count:
             return "no row is another one"
-        return f"by difference, {self.count:,} groups" if self.is_by_difference else f"by key, {self.count:,} of them"
+        if self.is_by_difference:
+            return f"by difference, {count(self.count, 'group')}"
+        return f"by key, {count(self.count, 'key')}"
 
 
 @contextmanager
@@ -114,16 +117,16 @@ def _by_difference(session: SparkSession, select: Select, changed: Sequence[int]
     _make(session, plan.delta(changed), DELTA)
     replace_view(session.table(table_name(select.model.table)), TARGET)
     adjusted = _make(session, plan.difference.adjusted, ADJUSTED_VIEW)
-    count = adjusted.count()
+    groups = adjusted.count()
     leaves = bool(plan.unit)
     if not plan.difference.recomputes:
-        return ChangedView(adjusted, count, True, leaves)
+        return ChangedView(adjusted, groups, True, leaves)
     touched = _make(session, plan.difference.recompute, TOUCHED)
     again = touched.count()
     if not again:
-        return ChangedView(adjusted, count, True, leaves)
+        return ChangedView(adjusted, groups, True, leaves)
     rows = adjusted.unionByName(session.sql(plan.touched_rows)).localCheckpoint()
-    return ChangedView(rows, count + again, True, leaves)
+    return ChangedView(rows, groups + again, True, leaves)
 
 
 def _make(session: SparkSession, query: str, view: str) -> DataFrame:
@@ -153,6 +156,6 @@ def _check_size(name: str, table: JavaTable, changes: RowChanges) -> None:
     total = int(head.summary().getOrDefault("total-records", "0")) if head is not None else 0
     if total < SMALL_ROWS or changes.rows_read <= total * LARGE_SHARE:
         return
-    count = sum(frame.count() for frame in (changes.gone, changes.come) if frame is not None)
-    if count > total * LARGE_SHARE:
-        raise InFullError(f"{count:,} rows of {name} have changed")
+    rows = sum(frame.count() for frame in (changes.gone, changes.come) if frame is not None)
+    if rows > total * LARGE_SHARE:
+        raise InFullError(f"{rows:,} rows of {name} have changed")
