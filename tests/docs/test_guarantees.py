@@ -42,4 +42,4 @@ def test_the_readme_lists_the_sections_of_the_promises() -> None:
     links = re.findall(r"^- \[(.+?)\]\(docs/guarantees\.md#(.+?)\): ", listed, re.MULTILINE)
     sections = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
     assert links == [(section, anchor_of(section)) for section in sections]
-    assert len(links) == 7
+    assert len(links) == 8

@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.spark.gateway import array_of, java_class
-from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import ProfileError
 
 SETTING = "spark.lakesql.internals"
@@ -194,9 +193,17 @@ def as_given(frame: DataFrame) -> DataFrame:
 def _as_rows(frame: DataFrame) -> DataFrame:
     """The same rows, made of Java's own: a part of a streaming query is read by no statement beside it."""
     session = frame.sparkSession
-    with changed_settings(session, {"spark.sql.datetime.java8API.enabled": "true"}):  # times as they are
+    former = session.conf.get(_EXACT_TIMES)
+    session.conf.set(_EXACT_TIMES, "true")
+    try:
         made = session._jsparkSession.createDataFrame(frame._jdf.toJavaRDD(), frame._jdf.schema())
         return DataFrame(made, session)
+    finally:
+        session.conf.set(_EXACT_TIMES, str(former))
+
+
+_EXACT_TIMES = "spark.sql.datetime.java8API.enabled"
+"""Whether Java's rows have times as Spark has them, in no zone and no calendar."""
 
 
 def frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
