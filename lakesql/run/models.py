@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog, check_checkpoints
 from lakesql.clock import now_ms
@@ -35,9 +36,11 @@ from lakesql.run.nothing_new import keep_analysis
 from lakesql.run.prepare import RunContext, check_progress, check_tables, open_keeper, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.refresh_job import RefreshJob
-from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
+
+if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not
+    from lakesql.run.seeds_first import SeedsFirst
 
 NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now: this run does not keep it fresh"
 
