@@ -28,6 +28,26 @@ ROWS = "_lakesql_rows"
 """The column that counts the rows of a group."""
 
 
+EXACT_BELOW = 2**53
+"""A double has each whole number below it: an average of larger sums depends on the order in which they are added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A number of rows of a group: what it `was` before a refresh, and its `change`."""
+
+    was: str
+    change: str
+
+    @property
+    def now(self) -> str:
+        """What it is behind the refresh."""
+        return f"({self.was} + {self.change})"
+
+
+_COUNTED_ROWS = Counted(f"coalesce({TARGET}.{ROWS}, 0)", f"{DELTA}.{ROWS}")
+
+
 @dataclass(frozen=True, slots=True)
 class HiddenColumn:
     """A column that the table has beside the SELECT's, and what it is in the SELECT over all rows."""
@@ -106,7 +126,7 @@ class Difference:
         """The rows of the groups that have changed and are not computed from their rows, with the hidden columns. Of
         one that leaves, `_lakesql_rows` is 0."""
         shown = [f"{self.values[name]} AS {identifier(name)}" for name in self.outputs]
-        states = {part.column: part.value for part in self.parts} | {ROWS: self._new_rows}
+        states = {part.column: part.value for part in self.parts} | {ROWS: _COUNTED_ROWS.now}
         shown += [f"{states[column.name]} AS {column.name}" for column in self.hidden]
         differs = " OR ".join([f"{DELTA}.{ROWS} <> 0", *(part.differs for part in self.parts)])
         was_there = "" if self.is_whole else f"\n  AND NOT ({TARGET}.{ROWS} IS NULL AND {DELTA}.{ROWS} = 0)"
@@ -115,15 +135,11 @@ class Difference:
         return f"SELECT {listed}\n{self._joined}\nWHERE ({differs}){was_there}{kept}"
 
     @property
-    def _new_rows(self) -> str:
-        return f"(coalesce({TARGET}.{ROWS}, 0) + {DELTA}.{ROWS})"
-
-    @property
     def _is_recomputed(self) -> str:
         """Whether a group is computed from its rows. One that leaves is not; one that is all rows does not leave."""
         needed = [f"coalesce({part.recompute}, false)" for part in self.parts if part.recompute]
         condition = " OR ".join(needed) or "false"
-        return condition if self.is_whole else f"{self._new_rows} > 0 AND ({condition})"
+        return condition if self.is_whole else f"{_COUNTED_ROWS.now} > 0 AND ({condition})"
 
     @property
     def _joined(self) -> str:
@@ -173,6 +189,7 @@ class _GroupReader:
     block: ViewBlock
     arguments: list[str] = field(default_factory=list)
     parts: dict[str, Part] = field(default_factory=dict)
+    counts: dict[str, Counted] = field(default_factory=dict)
     hidden: dict[str, str] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
 
@@ -246,7 +263,7 @@ class _GroupReader:
     def _kept(self, call: AggregateCall) -> str:
         match call.kind:
             case "count":
-                return self._count(call, self.stored.get(call.spelled(self.view)))
+                return self._count(call, self.stored.get(call.spelled(self.view))).now
             case "sum":
                 return self._sum(call)
             case "avg":
@@ -280,26 +297,32 @@ class _GroupReader:
         conditions += [f"({self._text(call.condition)})"] if call.condition is not None else []
         return f"CASE WHEN {' AND '.join(conditions)} THEN 1 END" if conditions else "1"
 
-    def _count(self, call: AggregateCall, column: str | None = None) -> str:
+    def _count(self, call: AggregateCall, column: str | None = None) -> Counted:
         """How many rows an aggregate counts."""
         present = self._present(call)
         if present == "1" and column is None:
-            return f"(coalesce({TARGET}.{ROWS}, 0) + {DELTA}.{ROWS})"
-        argument = self._argument(present)
-        known = self.parts.get(f"count {argument}")
-        if known is not None:
-            return known.value
-        name = column or f"_lakesql_n{len(self.hidden) + 1}"
-        if column is None:
-            self.hidden[name] = f"count({present})"
-        added = f"_lakesql_count_{argument}"
-        value = f"(coalesce({TARGET}.{identifier(name)}, 0) + {DELTA}.{added})"
-        counted = f"coalesce(sum(CASE WHEN {argument} IS NOT NULL THEN _lakesql_sign END), 0)"
-        self.parts[f"count {argument}"] = Part(name, value, ((added, counted),), f"{DELTA}.{added} <> 0")
-        return value
+            return _COUNTED_ROWS
+        return self._counted(self._argument(present), "n", f"count({present})", column)
 
-    def _total(self, call: AggregateCall, column: str | None, kind: str) -> tuple[str, str]:
-        """The sum of an aggregate in a type of its own, and the number of its values."""
+    def _counted(self, argument: str, letter: str, expression: str, column: str | None = None) -> Counted:
+        """How many rows have an argument, kept in a column of the SELECT, or else in a hidden one: the `expression`."""
+        key = f"count {argument}"
+        if key in self.counts:
+            return self.counts[key]
+        name = column or f"_lakesql_{letter}{len(self.hidden) + 1}"
+        if column is None:
+            self.hidden[name] = expression
+        added = f"_lakesql_count_{argument}"
+        counted = f"coalesce(sum(CASE WHEN {argument} IS NOT NULL THEN _lakesql_sign END), 0)"
+        found = self.counts[key] = Counted(f"coalesce({TARGET}.{identifier(name)}, 0)", f"{DELTA}.{added}")
+        self.parts[key] = Part(name, found.now, ((added, counted),), f"{found.change} <> 0")
+        return found
+
+    def _total(
+        self, call: AggregateCall, column: str | None, kind: str, exact_below: int | None = None
+    ) -> tuple[str, Counted]:
+        """The sum of an aggregate in a type of its own, and the number of its values. One from `exact_below` on is
+        computed from the rows of its group."""
         assert call.number is not None
         count = self._count(replace(call, kind="count"))
         value = self._filtered(call, f"({self._text(call.arguments[0])})")
@@ -316,7 +339,8 @@ class _GroupReader:
         kept = f"{TARGET}.{identifier(name)}"
         wide = f"CAST({kept} AS DECIMAL(20, 0))" if kind == "BIGINT" else kept
         added = f"coalesce({DELTA}.{plus}, 0) - coalesce({DELTA}.{minus}, 0)"
-        total = f"CASE WHEN {count} > 0 THEN CAST(coalesce({wide}, 0) + {added} AS {kind}) END"
+        total = f"CASE WHEN {count.now} > 0 THEN CAST(coalesce({wide}, 0) + {added} AS {kind}) END"
+        has_overflowed = f"{kept} IS NULL AND ({count.was}) > 0"
         self.parts[key] = Part(
             column=name,
             value=total,
@@ -325,14 +349,9 @@ class _GroupReader:
                 (minus, f"sum(CASE WHEN _lakesql_sign < 0 THEN {argument} END)"),
             ),
             differs=f"coalesce({DELTA}.{plus}, 0) <> coalesce({DELTA}.{minus}, 0)",
-            recompute=f"{kept} IS NULL AND {self._old(count)} > 0",
+            recompute=has_overflowed if exact_below is None else f"({has_overflowed}) OR abs({total}) >= {exact_below}",
         )
         return total, count
-
-    @staticmethod
-    def _old(count: str) -> str:
-        """A count before the refresh."""
-        return f"{count.rpartition(' + ')[0]})"
 
     def _sum(self, call: AggregateCall) -> str:
         assert call.number is not None
@@ -342,16 +361,11 @@ class _GroupReader:
     def _average(self, call: AggregateCall) -> str:
         assert call.number is not None
         if call.number.is_whole:
-            total, count = self._total(call, None, "DECIMAL(32, 0)")
-            key = next(key for key, part in self.parts.items() if part.value == total)
-            part = self.parts[key]
-            if "9007199254740992" not in part.recompute:  # beyond, a sum of doubles depends on the order
-                inexact = f"abs({total}) >= 9007199254740992"
-                self.parts[key] = replace(part, recompute=f"({part.recompute}) OR {inexact}")
-            return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
+            total, count = self._total(call, None, "DECIMAL(32, 0)", EXACT_BELOW)
+            return f"CASE WHEN {count.now} > 0 THEN CAST({total} AS DOUBLE) / {count.now} END"
         total, count = self._total(call, None, call.number.sum_type)
-        divided = f"{total} / CAST({count} AS DECIMAL(20, 0))"
-        return f"CASE WHEN {count} > 0 THEN CAST({divided} AS {call.number.average_type}) END"
+        divided = f"{total} / CAST({count.now} AS DECIMAL(20, 0))"
+        return f"CASE WHEN {count.now} > 0 THEN CAST({divided} AS {call.number.average_type}) END"
 
     def _extreme(self, call: AggregateCall) -> str:
         """The smallest or the largest value: that of the rows where the one that stood has left."""
@@ -383,21 +397,13 @@ class _GroupReader:
 
     def _boolean(self, call: AggregateCall) -> str:
         """Whether one is true, or all are: by how many are."""
-        count = self._count(replace(call, kind="count"))
+        count = self._count(replace(call, kind="count")).now
         value = self._text(call.arguments[0])
         condition = f" AND ({self._text(call.condition)})" if call.condition is not None else ""
-        argument = self._argument(f"CASE WHEN ({value}){condition} THEN 1 END")
-        key = f"count {argument}"
-        if key not in self.parts:
-            name = f"_lakesql_t{len(self.hidden) + 1}"
-            self.hidden[name] = f"count(CASE WHEN ({value}){condition} THEN 1 END)"
-            added = f"_lakesql_count_{argument}"
-            counted = f"coalesce(sum(CASE WHEN {argument} IS NOT NULL THEN _lakesql_sign END), 0)"
-            true = f"(coalesce({TARGET}.{name}, 0) + {DELTA}.{added})"
-            self.parts[key] = Part(name, true, ((added, counted),), f"{DELTA}.{added} <> 0")
-        true = self.parts[key].value
-        holds = f"{true} > 0" if call.kind == "or" else f"{true} = {count}"
-        return f"CASE WHEN {count} > 0 THEN {holds} END"
+        holds = f"CASE WHEN ({value}){condition} THEN 1 END"
+        true = self._counted(self._argument(holds), "t", f"count({holds})").now
+        is_so = f"{true} > 0" if call.kind == "or" else f"{true} = {count}"
+        return f"CASE WHEN {count} > 0 THEN {is_so} END"
 
 
 # --- types of what a FROM has
