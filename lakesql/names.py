@@ -261,6 +261,9 @@ Memory = Literal["tombstones", "moves"]
 """What batches of a model remember for those after them: the keys that they delete, and the changes of keys that they
 have cut."""
 
+RefreshChoice = Literal["", "incremental", "full"]
+"""How a view is to be kept: by what has changed, by computing all of it, or as lakesql chooses."""
+
 MEMORY_SUFFIXES: Mapping[Memory, str] = {"tombstones": "__tombstones", "moves": "__moves"}
 """The memories of `t` are `t__tombstones` and `t__moves`, in the same namespace."""
 

@@ -70,6 +70,8 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     if model.config.reads == "tables" and (problems := [*_check_reads(model)]):
         raise ProjectError(problems)
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
+    if problems := [*_check_told_apart(manifest, model, streams)]:
+        raise ProjectError(problems)
     if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
         raise ProjectError(map(_no_columns, unknown))
     rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
@@ -135,7 +137,7 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
     if read is None:
         return manifest.streams[name]
     select = build_select(manifest, read.name, built)
-    columns, keys = output_columns(select), select.writing.keys
+    columns, keys = output_columns(select), select.writing.keys or batches_of(select).unique_by
     if not read.config.changes_rows:
         return model_stream(name, columns, read.properties.watermark, read.place)
     types = {column.name: column.type for column in columns}
@@ -389,6 +391,21 @@ def _check_query(select: Select) -> Iterable[Problem]:
             f"Model '{model.name}' uses _change, and none of its streams is a change feed.",
             fix="Say `envelope: debezium`, `debezium_flat` or `dms` in the stream that is one.",
             place=model.place,
+        )
+
+
+def _check_told_apart(manifest: Manifest, model: Model, streams: Mapping[str, Stream]) -> Iterable[Problem]:
+    """Tables that are read as streams, whose rows change and have nothing that tells them apart."""
+    for found in model.facts.streams:
+        read = reads_model(manifest, found.name)
+        if read is None or not read.config.changes_rows or streams[found.name].change_keys:
+            continue
+        yield Problem(
+            "stream-of-keyed-model",
+            f"Nothing tells the rows of '{read.name}' apart, whose mode '{read.config.mode}' changes them.",
+            "Which row has become which other one could not be said.",
+            f"Join its table with ref('{read.name}'), or give it keys: mode 'materialized_view'.",
+            found.place,
         )
 
 

@@ -104,7 +104,8 @@ def _lines(said: str) -> Iterator[str]:
 def _source(select: Select, name: str) -> str:
     stream, table = select.streams[name], select.read_tables.get(name)
     if table is not None:
-        return f"the batch's records, from table {table} (model {name}): the rows that are new"
+        what = "the changes of its rows" if stream.change_keys else "the rows that are new"
+        return f"the batch's records, from table {table} (model {name}): {what}"
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
     if stream.origin.brings != "rows":
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)

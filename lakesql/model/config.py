@@ -324,7 +324,7 @@ class TableConfig:
         new rows otherwise."""
         return False
 
-    def compared(self, read: Iterable[str]) -> frozenset[str]:
+    def compared_inputs(self, read: Iterable[str]) -> frozenset[str]:
         """Those of the models that it reads by `ref` whose tables a refresh compares with what they were."""
         return frozenset()
 

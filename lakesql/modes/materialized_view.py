@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from lakesql.decode import option
 from lakesql.model.config import NOTHING_KNOWN, SortField, read_keys
 from lakesql.model.option_effects import NEXT_BATCH, OptionEffect
 from lakesql.model.writing import Reads, Writing
-from lakesql.modes.changing import REPLACED
 from lakesql.modes.refreshed import Refreshed
-
-Refresh = Literal["", "incremental", "full"]
-"""How a view is to be kept: by what has changed, by computing all of it, or as lakesql chooses."""
+from lakesql.names import RefreshChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +24,7 @@ class MaterializedView(Refreshed):
         read=read_keys,
         is_inherited=False,
     )
-    refresh: Refresh = option(
+    refresh: RefreshChoice = option(
         "`incremental`: the view is refused where it cannot be kept by what has changed; `full`: it is computed as a "
         "whole each time. If left out, by what has changed where that can be.",
         default="",
@@ -43,13 +40,8 @@ class MaterializedView(Refreshed):
     @property
     def default_order(self) -> tuple[SortField, ...]:
         """By the keys."""
-        return () if self.rewrites_files else tuple(map(SortField, self.keys))
+        return self.order_by_key(*self.keys)
 
-    def compared(self, read: Iterable[str]) -> frozenset[str]:
+    def compared_inputs(self, read: Iterable[str]) -> frozenset[str]:
         """All: what has changed is the difference of two snapshots, unless all is computed each time."""
         return frozenset(read) if self.refresh != "full" else frozenset()
-
-    @property
-    def replaced_ratio(self) -> float:
-        """Some rows are new."""
-        return REPLACED

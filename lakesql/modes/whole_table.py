@@ -13,3 +13,8 @@ class WholeTable(Refreshed):
     """`mode='table'`: the rows of the SELECT, made anew when a table that it reads has changed."""
 
     mode: ClassVar[str] = "table"
+
+    @property
+    def replaced_ratio(self) -> float:
+        """No row is replaced by itself: all of them are exchanged."""
+        return 0.0

@@ -180,7 +180,7 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
     readers = [
         TableReader(other.name, other.table)
         for other in manifest.models.values()
-        if model.name in other.config.compared(found.name for found in other.facts.refs)
+        if model.name in other.config.compared_inputs(found.name for found in other.facts.refs)
     ]
     readers += [
         TableReader(other.name, other.table, checkpoint_of(manifest.target, other.name))

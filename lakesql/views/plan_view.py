@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lakesql.identifiers import identifier
+from lakesql.names import RefreshChoice
 from lakesql.select.sqltext import Findings, findings_by_offset
 from lakesql.views.changed_rows import ROW, ChangedRows
 from lakesql.views.difference import Difference, HiddenColumn, difference_of, with_hidden
@@ -103,7 +104,7 @@ def plan_view(
     text: str,
     inputs: Sequence[ViewInput],
     keys: Sequence[str] = (),
-    refresh: Literal["", "incremental", "full"] = "",
+    refresh: RefreshChoice = "",
     findings: Findings | None = None,
 ) -> ViewPlan:
     """How the table of a SELECT is kept. `keys` are those of the configuration; without them they follow from it.

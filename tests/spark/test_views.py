@@ -316,3 +316,20 @@ def test_a_view_that_asks_for_the_time_is_made_anew_by_each_run(shop: Project) -
     shop.run("aged").check()
     ((_, second),) = rows_of(shop, "aged")
     assert second > first
+
+
+def test_the_changes_of_a_view_are_logged(shop: Project) -> None:
+    one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
+    shop.model(
+        "sums", "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer", mode="materialized_view"
+    )
+    fields = "_change.op AS op, customer, amount, _change.before.amount AS was"
+    shop.model("log", f"SELECT {fields} FROM {{sums}}", mode="append")
+    for change in (one, one | {"id": 2, "seq": 2}, one | {"id": 3, "customer": None, "seq": 3}):
+        shop.record("order_states", [change])
+        shop.run("orders", "sums", "log").check()
+    shop.record("order_states", [one | {"seq": 4, "gone": True}, one | {"id": 2, "seq": 5, "gone": True}])
+    shop.run("orders", "sums", "log").check()
+    two, four = Decimal("2.00"), Decimal("4.00")
+    expected = [("c", 1, two, None), ("u", 1, four, two), ("c", None, two, None), ("d", 1, four, four)]
+    assert rows_of(shop, "log") == sorted_values(expected)

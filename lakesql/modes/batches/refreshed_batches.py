@@ -13,7 +13,7 @@ from lakesql.compile.select import Select
 from lakesql.errors import Problem, RunError
 from lakesql.modes.batches.batches import Batches, StoredRows
 from lakesql.modes.refreshed import Refreshed
-from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
+from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW, RefreshChoice
 from lakesql.views.plan_view import ViewPlan, plan_view
 from lakesql.views.view_tree import ViewInput
 
@@ -108,6 +108,6 @@ def inputs_of(select: Select) -> tuple[ViewInput, ...]:
 
 
 @cache
-def plan_of(text: str, inputs: tuple[ViewInput, ...], keys: tuple[str, ...], refresh: str) -> ViewPlan:
+def plan_of(text: str, inputs: tuple[ViewInput, ...], keys: tuple[str, ...], refresh: RefreshChoice) -> ViewPlan:
     """`plan_view`, once for each SELECT."""
-    return plan_view(text, inputs, keys, refresh)  # type: ignore[arg-type]
+    return plan_view(text, inputs, keys, refresh)
