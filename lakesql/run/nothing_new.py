@@ -30,7 +30,7 @@ from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.ledger.entry import is_untouched, ledger_tag, newest_entry
-from lakesql.ledger.inputs import read_inputs
+from lakesql.ledger.inputs import InputSnapshot, read_inputs, table_of
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
@@ -239,16 +239,15 @@ def _is_made_of_newest(select: Select, find: _FindTable) -> bool:
     model = select.model.name
     if not is_untouched(own.metadata.ledger(ledger_tag(model)), model):
         return False
-    inputs = read_inputs(entry.inputs)
-    for table in select.query.tables:
-        catalog, *namespace, name = table
-        seen, read = find(TableName(catalog, ".".join(namespace), name)), inputs.get(whole_name(table))
-        if seen is None or read is None:
+    now: dict[str, InputSnapshot] = {}
+    for name in map(whole_name, select.query.tables):
+        table = find(table_of(name))
+        if table is None:
             return False
-        head = seen.metadata.head
-        if (seen.metadata.id, head.id if head is not None else None) != (read.table_id, read.snapshot):
-            return False
-    return True
+        head = table.metadata.head
+        at_ms = head.at_ms if head is not None else 0
+        now[name] = InputSnapshot(table.metadata.id, head.id if head is not None else None, at_ms)
+    return read_inputs(entry.inputs) == now
 
 
 def _analysis(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> Analyzed | None:

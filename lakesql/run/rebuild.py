@@ -25,7 +25,7 @@ from lakesql.compile.table import TableSpec, build_table_spec, create_table, dea
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.batch.sync_table import declared_columns
-from lakesql.engine.ledger.commit import HeadMovedError, conflict
+from lakesql.engine.ledger.commit import PUBLISH_TRIES, HeadMovedError, conflict
 from lakesql.engine.ledger.snapshots import (
     head_of,
     load_table,
@@ -70,7 +70,6 @@ from lakesql.run.job import Job
 from lakesql.run.models import JobsBy, ModelJobs
 from lakesql.run.prepare import RunContext, check_tables, prepare_model
 from lakesql.run.rebuilt import (
-    SWAP_TRIES,
     find_swapped,
     finish_rebuild,
     rebuild_folder,
@@ -490,7 +489,7 @@ class Rebuild:
             swap(live, replacement, self._spec(self._columns()), summary, self.name, self._head)
         except HeadMovedError:
             self._tries += 1
-            if self._tries >= SWAP_TRIES:
+            if self._tries >= PUBLISH_TRIES:
                 raise conflict(model.table) from None
             set_property(session, bound.model.table, GC_ENABLED, "true")
             self._say("somebody has written to its table meanwhile: reads on before the swap")

@@ -13,7 +13,7 @@ from lakesql.clock import now_ms
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableSpec, create_table, dead_letter_spec, properties_text
-from lakesql.engine.ledger.commit import HeadMovedError, conflict
+from lakesql.engine.ledger.commit import until_published
 from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_ledger, table_exists, table_id
 from lakesql.engine.ledger.swap import drop_table, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
@@ -29,8 +29,6 @@ from lakesql.run.prepare import RunContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SWAP_TRIES = 5
 
 
 def rebuild_folder(context: RunContext, model: str) -> str:
@@ -96,14 +94,11 @@ def _swap_whatever_comes(
     summary: Mapping[str, str],
     owner: str,
 ) -> None:
-    for _ in range(SWAP_TRIES):
+    def attempt() -> None:
         table = load_table(session, live)
-        try:
-            swap(table, load_table(session, replacement), spec, summary, owner, head_of(table))
-        except HeadMovedError:
-            continue
-        return
-    raise conflict(live)
+        swap(table, load_table(session, replacement), spec, summary, owner, head_of(table))
+
+    until_published(attempt, live)
 
 
 def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, select: Select) -> Entry | None:

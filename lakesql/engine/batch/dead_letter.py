@@ -15,7 +15,7 @@ from lakesql.compile.checks import Check, is_dead, names_of
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.batch.counters import count_of
-from lakesql.engine.ledger.commit import HeadMovedError, begin_commit, conflict, discard, publish, stage
+from lakesql.engine.ledger.commit import begin_commit, discard, publish, stage, until_published
 from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import JavaTable, head_of, load_table, read_entry, table_exists
 from lakesql.engine.progress.progress import check_same
@@ -53,9 +53,6 @@ _FOUND = (*RECORD_COLUMNS, "reason", "detail")
 LETTERS_VIEW = "_lakesql_letters"
 """The view of the letters that a statement writes, or looks for."""
 
-PUBLISH_TRIES = 5
-"""How often dead letters are staged anew because another commit moved the head, before the batch fails."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -72,18 +69,13 @@ def write_dead_letters(session: SparkSession, model: Model, letters: DeadLetters
     checkpoint has written them; None if all are. So it is safe to write them before the batch itself becomes visible: a
     crash between the two replays the batch, and finds them here. They are staged and published as the batch itself is.
     """
-    table = model.table.dead_letter
     make_letter_table(session, model)
     found = _complete(union_letters(letters), model, entry).persist()
     try:
-        for _ in range(PUBLISH_TRIES):
-            try:
-                return _append(session, model, found, entry)
-            except HeadMovedError:  # another runner, or a stateful model's other query, may have brought them meanwhile
-                continue
+        # Another runner, or a stateful model's other query, may bring them meanwhile: so they are looked for each time.
+        return until_published(lambda: _append(session, model, found, entry), model.table.dead_letter)
     finally:
         found.unpersist()
-    raise conflict(table)
 
 
 def make_letter_table(session: SparkSession, model: Model) -> None:

@@ -27,16 +27,23 @@ from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.unreadable_files import unreadable_letters
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
+from lakesql.engine.ledger.commit import (
+    PUBLISH_TRIES,
+    Begun,
+    HeadMovedError,
+    Staged,
+    begin_commit,
+    conflict,
+    discard,
+    publish,
+    stage,
+)
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.engine.sources.parsed import raw_records
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected
 from lakesql.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 from lakesql.table.uncompacted import small_files_of
-
-PUBLISH_TRIES = 5
-"""How often a batch is staged anew because a foreign commit moved the head, before it fails."""
 
 
 def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -34,6 +34,8 @@ from lakesql.errors import TransientError
 from lakesql.ledger.carried import carry
 from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, snapshot_of, summary_of
 from lakesql.model.table_name import TableName
+
+T = TypeVar("T")
 
 _API = "org.apache.iceberg."
 
@@ -73,6 +75,21 @@ class Staged:
 
 class HeadMovedError(Exception):
     """A staged commit cannot be published: the table has changed since, and the batch must be staged again."""
+
+
+PUBLISH_TRIES = 5
+"""How often a commit is made anew because a foreign one moved the head, before it fails."""
+
+
+def until_published(attempt: Callable[[], T], table: TableName) -> T:
+    """What an attempt at a commit gives, which is made again while `HeadMovedError` says that a foreign one came
+    between. Raises what `conflict` is of one that came between each time."""
+    for _ in range(PUBLISH_TRIES):
+        try:
+            return attempt()
+        except HeadMovedError:
+            continue
+    raise conflict(table)
 
 
 def conflict(table: TableName) -> TransientError:

@@ -27,16 +27,7 @@ from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import checked_rows, kept_rows
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.commit import (
-    Begun,
-    HeadMovedError,
-    Staged,
-    begin_commit,
-    conflict,
-    publish,
-    stage,
-    stage_nothing,
-)
+from lakesql.engine.ledger.commit import Begun, Staged, begin_commit, publish, stage, stage_nothing, until_published
 from lakesql.engine.refresh.changed_view import InFullError, open_changed_rows
 from lakesql.engine.refresh.input_tables import load_inputs, pin, show_inputs
 from lakesql.engine.spark.internals import replace_view
@@ -51,9 +42,6 @@ from lakesql.plan.steps import create_namespace, is_of_shape, plan_table
 
 RefreshStep = Literal["look-up", "stage", "publish", "finish"]
 """The steps of a refresh, and its end."""
-
-PUBLISH_TRIES = 5
-"""How often a refresh is staged anew because a foreign commit moved the head, before it fails."""
 
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
 """What a setting begins with that puts something into the summary of each snapshot that Spark writes."""
@@ -119,7 +107,7 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     elif former is not None and is_same:
         made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(former.inputs))
     if made is None:
-        show_inputs(session, tables, inputs, "new")
+        show_inputs(session, tables, inputs)
         made = _refresh_in_full(refresh, session, entry)
     refresh.reached("finish")
     head = made.head
@@ -297,15 +285,14 @@ def _publish(refresh: Refresh, session: SparkSession, entry: Entry, staging: Sta
     """Stage a commit and publish it with the entry, anew where somebody else's commit came between."""
     name = refresh.select.model.table
     table = snapshots.load_table(session, name)
-    for _ in range(PUBLISH_TRIES):
+
+    def attempt() -> Snapshot:
         refresh.reached("stage")
         staged = staging(begin_commit(table))
         refresh.reached("publish")
-        try:
-            return publish(staged, entry, name, partial(_is_written, table, entry))
-        except HeadMovedError:
-            continue
-    raise conflict(name)
+        return publish(staged, entry, name, partial(_is_written, table, entry))
+
+    return until_published(attempt, name)
 
 
 def _is_written(table: snapshots.JavaTable, entry: Entry) -> bool:
