@@ -19,7 +19,7 @@ from lakesql.compile.quote import event_time, identifier, text, whole_name
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every, OnChange
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
-from lakesql.modes.batches.all_batches import batches_of
+from lakesql.modes.batches.all_batches import batches_of, refreshes_of
 from lakesql.modes.batches.batches import Batches, listed
 from lakesql.names import CHANGE, COMPILED_FROM
 from lakesql.project.procedures import DAY_MS
@@ -66,7 +66,7 @@ def _say_batches(select: Select) -> dict[str, str]:
 def _say_refreshes(select: Select) -> dict[str, str]:
     """What happens around the refreshes of a model that reads tables."""
     names = map(whole_name, select.query.tables)
-    mode = batches_of(select)
+    mode = refreshes_of(select)
     return {
         **{f"FROM {name}": "the table as it is when a refresh begins" for name in names},
         "refreshes": _refreshes(select),

@@ -44,7 +44,7 @@ def event_time(stream: Stream) -> str:
 
 def table_name(table: TableName) -> str:
     """A table's whole name: `lake.shop.orders`."""
-    return ".".join(map(identifier, (table.catalog, table.namespace, table.name)))
+    return whole_name((table.catalog, table.namespace, table.name))
 
 
 def whole_name(parts: Iterable[str]) -> str:

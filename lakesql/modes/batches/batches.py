@@ -104,10 +104,6 @@ class Batches(ABC):
     def rows(self) -> str:
         """Which rows the table has."""
 
-    def kept_by(self) -> str:
-        """By what the rows of a table that is made of others are kept right; '' where streams are read."""
-        return ""
-
     def updates(self) -> str:
         """What an update of a stored row does besides setting each of its columns; '' where it does nothing else."""
         return ""
