@@ -11,7 +11,20 @@ from dataclasses import dataclass
 from lakesql.identifiers import identifier
 from lakesql.views.read_view import ViewText
 from lakesql.views.units import unit_of
-from lakesql.views.view_tree import InnerQuery, Span, ViewBlock, ViewItem, ViewJoin, ViewQuery, ViewSet, World
+from lakesql.views.view_tree import (
+    COME,
+    GONE,
+    NEW,
+    OLD,
+    InnerQuery,
+    Span,
+    ViewBlock,
+    ViewItem,
+    ViewJoin,
+    ViewQuery,
+    ViewSet,
+    World,
+)
 
 _WORDS = {
     "inner": "JOIN",
@@ -76,7 +89,8 @@ class ChangedRows:
 
     def table(self, number: int, world: World) -> str:
         """The view of an input's rows."""
-        return f"_lakesql_{world if number in self.changed else 'new'}_{number}"
+        is_old = world == "old" and number in self.changed
+        return f"{OLD if is_old else NEW}{number}"
 
     def core(self, item: ViewItem, world: World) -> str:
         """What stands in a FROM for an entry, without its alias."""
@@ -128,8 +142,8 @@ class ChangedRows:
             for term in self.from_terms(item.group, self._worlds(item.group)):
                 yield f"({term[0]})", term[1]
         elif item.input is not None:
-            yield self.entry(item, f"_lakesql_gone_{item.input}"), "old"
-            yield self.entry(item, f"_lakesql_come_{item.input}"), "new"
+            yield self.entry(item, f"{GONE}{item.input}"), "old"
+            yield self.entry(item, f"{COME}{item.input}"), "new"
         elif item.query is not None:
             for text, world in self.changes(item.query):
                 yield self.entry(item, self.named_columns(item, text)), world

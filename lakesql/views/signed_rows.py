@@ -7,7 +7,7 @@ from typing import Literal
 
 from lakesql.identifiers import identifiers
 from lakesql.views.changed_rows import ROW, ChangedRows
-from lakesql.views.view_tree import ViewBlock, ViewItem, ViewJoin, ViewQuery, ViewSet
+from lakesql.views.view_tree import COME, GONE, ViewBlock, ViewItem, ViewJoin, ViewQuery, ViewSet
 
 Sign = Literal[1, -1]
 Signed = tuple[str, Sign]
@@ -83,8 +83,8 @@ def signed_entries(rows: ChangedRows, item: ViewItem) -> Iterator[Signed]:
         for text, sign in signed_from(rows, item.group):
             yield f"({text})", sign
     elif item.input is not None:
-        yield rows.entry(item, f"_lakesql_gone_{item.input}"), -1
-        yield rows.entry(item, f"_lakesql_come_{item.input}"), 1
+        yield rows.entry(item, f"{GONE}{item.input}"), -1
+        yield rows.entry(item, f"{COME}{item.input}"), 1
     elif item.query is not None:
         for text, sign in signed_queries(rows, item.query):
             yield rows.entry(item, rows.named_columns(item, text)), sign

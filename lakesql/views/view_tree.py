@@ -14,6 +14,13 @@ Span: TypeAlias = tuple[int, int]
 World: TypeAlias = Literal["old", "new"]
 """All inputs as they were at the last refresh, or as they are now."""
 
+OLD, NEW = "_lakesql_old_", "_lakesql_new_"
+"""What the names of the views begin with, and the input's number ends, of all rows of an input as it was and as it is;
+of one that has not changed there is the second alone."""
+
+GONE, COME = "_lakesql_gone_", "_lakesql_come_"
+"""The same of the rows by which the two differ."""
+
 JoinKind: TypeAlias = Literal["first", "inner", "left", "right", "full", "semi", "anti"]
 
 

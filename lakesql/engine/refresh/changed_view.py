@@ -12,7 +12,7 @@ from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.counts import count
 from lakesql.engine.ledger.snapshots import JavaTable
-from lakesql.engine.refresh.input_tables import show_inputs
+from lakesql.engine.refresh.input_tables import show_input, show_inputs
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.row_changes import ChangesUnknownError, RowChanges, changes_between
 from lakesql.ledger.inputs import InputSnapshot, table_of
@@ -20,6 +20,7 @@ from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.names import ADJUSTED_VIEW
 from lakesql.views.difference import DELTA, ROWS, TARGET
 from lakesql.views.plan_view import TOUCHED
+from lakesql.views.view_tree import COME, GONE, OLD
 
 SMALL_ROWS = 100_000
 """Of tables with fewer rows no change is too large to be computed by key."""
@@ -95,10 +96,10 @@ def open_changed_rows(
             changes = held.enter_context(_changes(session, name, tables[name], *spans))
             _check_size(name, tables[name], changes)
             none = session.table(name).limit(0)
-            replace_view(none if changes.gone is None else changes.gone, f"_lakesql_gone_{number}")
-            replace_view(none if changes.come is None else changes.come, f"_lakesql_come_{number}")
-        show_inputs(session, tables, former, "old")
-        show_inputs(session, tables, inputs, "new")
+            replace_view(none if changes.gone is None else changes.gone, f"{GONE}{number}")
+            replace_view(none if changes.come is None else changes.come, f"{COME}{number}")
+            show_input(session, name, tables[name], former[name].snapshot, f"{OLD}{number}")
+        show_inputs(session, tables, inputs)
         numbers = [*changed.values()]
         yield _by_difference(session, select, numbers) if way == "difference" else _by_key(session, select, numbers)
 

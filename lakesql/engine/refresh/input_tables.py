@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import whole_name
 from lakesql.compile.select import Select
@@ -17,7 +17,7 @@ from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.old_columns import select_as_now
 from lakesql.errors import RunError
 from lakesql.ledger.inputs import InputSnapshot
-from lakesql.views.view_tree import World
+from lakesql.views.view_tree import NEW
 
 
 def load_inputs(session: SparkSession, select: Select) -> dict[str, JavaTable]:
@@ -49,19 +49,19 @@ _ABSENT = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "NoSuchTable
 """What Spark and Iceberg raise of a table that is not there."""
 
 
-def rows_at(session: SparkSession, name: str, table: JavaTable, snapshot: int | None) -> DataFrame:
-    """The rows of a table at a snapshot, with the columns that it has now; none where it had no snapshot."""
-    if snapshot is None:
-        return session.table(name).limit(0)
-    return select_as_now(session.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot}"), table, snapshot)
+def show_input(session: SparkSession, name: str, table: JavaTable, snapshot: int | None, view: str) -> None:
+    """Make a view of all rows of a table at a snapshot, with the columns that it has now; of none where it had no
+    snapshot."""
+    rows = session.table(name).limit(0)
+    if snapshot is not None:
+        rows = select_as_now(session.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot}"), table, snapshot)
+    replace_view(rows, view)
 
 
-def show_inputs(
-    session: SparkSession, tables: Mapping[str, JavaTable], inputs: Mapping[str, InputSnapshot], world: World
-) -> None:
+def show_inputs(session: SparkSession, tables: Mapping[str, JavaTable], inputs: Mapping[str, InputSnapshot]) -> None:
     """Make the views of all rows of the tables at these snapshots, `_lakesql_new_0` and so on, in their order."""
     for number, (name, table) in enumerate(tables.items()):
-        replace_view(rows_at(session, name, table, inputs[name].snapshot), f"_lakesql_{world}_{number}")
+        show_input(session, name, table, inputs[name].snapshot, f"{NEW}{number}")
 
 
 def pin(table: JavaTable) -> InputSnapshot:
