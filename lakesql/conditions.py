@@ -881,10 +881,10 @@ CONDITIONS: dict[str, Condition] = {
         "Read the stream in a model of its own, in mode `append`, `upsert` or `cdc`, and its table by `ref('…')`.",
     ),
     "stream-of-keyed-model": Condition(
-        "`stream('…')` names a model whose rows change, in a model that does more with its changes than to log them: "
-        "it updates rows itself, keeps state, or reads another stream too.",
-        "Log the changes in a model of mode `append` that reads nothing else, and read that one; or read the stream "
-        "that the first model reads; or join its table with `ref('…')`.",
+        "`stream('…')` names a model whose rows change, in a model that keeps state of its changes or reads another "
+        "stream too; or one whose rows nothing tells apart.",
+        "Log the changes in a model of mode `append` that reads nothing else, and read that one; or join its table "
+        "with `ref('…')`; or give the first one keys.",
     ),
     "stream-empty": Condition(
         "With `--fail-if-empty`: a model has read nothing, as no file or topic matches, or no record is there.",

@@ -30,6 +30,9 @@ ONLY_MARKS = "_lakesql_only_marks"
 LATEST = "_lakesql_latest"
 """A struct of a feed's columns as the newest change of a key brings them that has a row; NULL where none has."""
 
+COMMIT_NUMBER = "_lakesql_commit_number"
+"""Internal column: the number, in its batch, of the commit of another model's table that a change is of."""
+
 POSITION = "_lakesql_position"
 """The source position of a row, carried through the author's SELECT: a struct that orders rows by arrival."""
 

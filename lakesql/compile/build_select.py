@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from lakesql.compile.checks import (
@@ -41,7 +41,7 @@ from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
 from lakesql.select.relation import QueryColumn, StreamShape
 from lakesql.select.watermarks import event_type, find_unfit
-from lakesql.stream.stream import TABLE_CHANGE_FIELDS, Column, Stream, model_stream
+from lakesql.stream.stream import Column, Stream, change_fields, model_stream
 from lakesql.stream.types import parse_type, stored_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Template, parse_template, render_template
@@ -80,7 +80,12 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this, model.config.reads)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
     checks = checks_of(model.properties)
-    reads = Reads(query.stateful, _reads_feed(query, streams), _key_columns(query, streams))
+    reads = Reads(
+        query.stateful,
+        _reads(query, streams, lambda stream: stream.is_feed),
+        _reads(query, streams, lambda stream: stream.is_feed and stream.record_envelope.is_of_log),
+        _key_columns(query, streams),
+    )
     writing = model.config.writing(replace(reads, is_traced=bool(names_of(checks, "dead_letter"))))
     select = _with_feed_key(
         Select(model, query, streams, rendered, writing, read_tables, checks, _input_columns(tables))
@@ -228,8 +233,8 @@ def _with_feed_key(select: Select) -> Select:
     return replace(select, streams=streams)
 
 
-def _reads_feed(query: Query, streams: Mapping[str, Stream]) -> bool:
-    return any(streams[name].is_feed for name in query.streams_read)
+def _reads(query: Query, streams: Mapping[str, Stream], is_such: Callable[[Stream], bool]) -> bool:
+    return any(is_such(streams[name]) for name in query.streams_read)
 
 
 def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
@@ -385,7 +390,7 @@ def _check_query(select: Select) -> Iterable[Problem]:
             "* inside a function takes in the columns that lakesql adds to a stream.",
             place=select.rendered.place(query.noted["star-in-function"]),
         )
-    if query.change_fields and all(not stream.has_change for stream in select.streams.values()):
+    if query.change_fields and all(not stream.is_feed for stream in select.streams.values()):
         yield Problem(
             "envelope-missing",
             f"Model '{model.name}' uses _change, and none of its streams is a change feed.",
@@ -398,7 +403,7 @@ def _check_told_apart(manifest: Manifest, model: Model, streams: Mapping[str, St
     """Tables that are read as streams, whose rows change and have nothing that tells them apart."""
     for found in model.facts.streams:
         read = reads_model(manifest, found.name)
-        if read is None or not read.config.changes_rows or streams[found.name].change_keys:
+        if read is None or not read.config.changes_rows or streams[found.name].has_table_changes:
             continue
         yield Problem(
             "stream-of-keyed-model",
@@ -413,7 +418,7 @@ def _check_table_changes(select: Select) -> Iterable[Problem]:
     """A SELECT over the changes of a table, which Spark does not stream, that does more than to make rows of them."""
     for name in select.query.streams_read:
         stream = select.streams[name]
-        if not stream.change_keys:
+        if not stream.has_table_changes:
             continue
         place = next(found.place for found in select.model.facts.streams if found.name == name)
         fix = "Log its changes in a model of their own, in mode 'append', and read that one: {{ stream('…') }}."
@@ -424,10 +429,10 @@ def _check_table_changes(select: Select) -> Iterable[Problem]:
         elif len(select.query.streams_read) > 1:
             what = f"'{select.model.name}' reads the changes of the rows of '{name}' and another stream."
             yield Problem("stream-of-keyed-model", what, why, fix, place)
-        if unknown := sorted(select.query.change_fields - {*TABLE_CHANGE_FIELDS}):
+        known = change_fields(stream)
+        if unknown := sorted(select.query.change_fields - known.keys()):
             what = f"_change.{unknown[0]} is not known of the changes of table '{name}'."
-            fields = ", ".join(TABLE_CHANGE_FIELDS)
-            yield Problem("unknown-column", what, f"They have the fields {fields}.", place=place)
+            yield Problem("unknown-column", what, f"They have the fields {', '.join(known)}.", place=place)
 
 
 def _check_watermark(select: Select) -> Iterable[Problem]:

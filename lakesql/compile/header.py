@@ -104,8 +104,8 @@ def _lines(said: str) -> Iterator[str]:
 def _source(select: Select, name: str) -> str:
     stream, table = select.streams[name], select.read_tables.get(name)
     if table is not None:
-        what = "the changes of its rows" if stream.change_keys else "the rows that are new"
-        return f"the batch's records, from table {table} (model {name}): {what}"
+        what = "the changes of its rows" if stream.has_table_changes else "the rows that are new"
+        return f"{batches_of(select).given()}, from table {table} (model {name}): {what}"
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
     if stream.origin.brings != "rows":
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
@@ -149,7 +149,10 @@ def _bad(select: Select) -> str:
         for name in select.query.streams_read
     ):
         reasons.append("those that do not fit their columns")
-    if select.sequence:
+    if select.feed is not None and select.feed.has_table_changes:
+        needed = [*select.feed_keys.values(), *(name for name in select.sequence.values() if "." not in name)]
+        reasons.append(f"changes whose {listed(tuple(needed), 'or')} is NULL")
+    elif select.sequence:
         reasons.append(f"changes without {' or '.join(select.sequence.values())}")
     if writing.not_null:
         reasons.append(f"rows whose {listed(writing.not_null, 'or')} is NULL")
@@ -196,6 +199,8 @@ def _equal(select: Select) -> str:
     if not select.sequence or f"{CHANGE}.position" in select.sequence.values():
         return ""
     (stream,) = select.query.streams_read
+    if not select.streams[stream].record_envelope.is_of_log:
+        return ""
     columns = ", ".join(select.sequence.values())
     taken = f"of those with the same {columns} the one that arrives last is taken, also an older one that is sent again"
     if not select.streams[stream].record_envelope.says_positions:

@@ -32,10 +32,10 @@ def find_notes(select: Select) -> Iterator[tuple[str, str]]:
 def _records_of(select: Select, name: str) -> str:
     """What the records of a stream may be beside events: newer states of a key, or changes of rows."""
     stream = select.streams[name]
-    if name in select.read_tables:
-        return ""
     if stream.is_feed:
         return f"each change of {identifier(name)} counts, not each row of its source once"
+    if name in select.read_tables:
+        return ""
     if stream.key and stream.origin.brings == "records":
         key = ", ".join(map(identifier, stream.key))
         return f"if a record of {identifier(name)} is a newer state of its {key}, the older ones count too"

@@ -89,10 +89,12 @@ class Select:
     @property
     def change_fields(self) -> frozenset[str]:
         """The fields of `_change` that the SELECT, or the mode, uses."""
+        if self.feed is None:
+            return self.query.change_fields
         needed = {"op", "position", "tx", *(each.removeprefix(_CHANGE) for each in self.order)}
         if self.writing.deletes == "soft":
             needed |= {"ts"}
-        return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.feed is not None else frozenset())
+        return self.query.change_fields | (needed & {*self.feed.record_envelope.change_fields})
 
     @property
     def change_columns(self) -> tuple[str, ...]:
@@ -159,7 +161,7 @@ class Select:
     def unused_of(self, stream: Stream) -> tuple[str, ...]:
         """The columns of a feed that nothing reads: neither the SELECT, nor what finds and orders its rows."""
         words = self.query.words
-        if words is None or not stream.is_feed:
+        if words is None or not stream.is_feed or stream.has_table_changes:
             return ()
         asked = {name.lower() for name in stream.key}
         asked |= {word.lower() for word in re.findall(r"\w+", stream.watermark.column if stream.watermark else "")}

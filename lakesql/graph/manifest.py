@@ -539,21 +539,10 @@ def _check_references(
                 why = "Its rows are replaced as a whole when its file has changed; none arrives."
                 fix = f"Join its table to a stream with ref('{reference.name}')."
                 yield Problem("stream-of-seed", what, why, fix, reference.place)
-            elif read is None:
-                if all_declared and reference.name not in table_names:
-                    hint = did_you_mean(reference.name, {*streams, *models})
-                    what = f"stream('{reference.name}') names no stream."
-                    yield Problem("unknown-stream", what, "", hint, reference.place)
-            elif all_declared and read.config.changes_rows and model.config.changes_rows:
-                yield Problem(
-                    "stream-of-keyed-model",
-                    f"Model '{model.name}' has mode '{model.config.mode}' and reads the changes of '{read.name}', "
-                    f"whose rows are updated and deleted, as it has mode '{read.config.mode}'.",
-                    "A model of mode 'append' logs such changes; what updates rows by them is not there yet.",
-                    f"Read the stream that '{read.name}' reads, or join its table with ref('{read.name}'), or use mode "
-                    "'append'.",
-                    reference.place,
-                )
+            elif read is None and all_declared and reference.name not in table_names:
+                hint = did_you_mean(reference.name, {*streams, *models})
+                what = f"stream('{reference.name}') names no stream."
+                yield Problem("unknown-stream", what, "", hint, reference.place)
 
 
 def _check_unit_tests(

@@ -40,8 +40,9 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a mode must know of a SELECT: whether it keeps state between batches, whether it reads a change feed, and
-    whether the record behind a row must be found in any mode (`is_traced`).
+    """What a mode must know of a SELECT: whether it keeps state between batches, whether it reads a change feed,
+    whether that comes from a database's log (`has_log`), and whether the record behind a row must be found in any mode
+    (`is_traced`).
 
     `key_columns` are those of the SELECT, in small letters, that are columns of the key of the one topic that it reads;
     none where it has not all of these.
@@ -49,6 +50,7 @@ class Reads:
 
     is_stateful: bool = False
     has_feed: bool = False
+    has_log: bool = False
     key_columns: Mapping[str, str] = field(default_factory=dict)
     is_traced: bool = False
 

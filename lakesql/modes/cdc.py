@@ -67,10 +67,10 @@ class Cdc(ChangingConfig):
             sequence_by=self.sequence_by,
             compared={"keys": self.keys},
             added=(_MARKED_AT,) if self.marks else (),
-            memories=self.memories,
+            memories=self.memories if reads.has_log else self._tombstones,
             given="rows",
-            unsent="stored",
-            mixes_tables=True,
+            unsent="stored" if reads.has_log else "dead letter",
+            mixes_tables=reads.has_log,
             deletes="soft" if self.marks else "",
         )
 
@@ -83,8 +83,11 @@ class Cdc(ChangingConfig):
     def memories(self) -> Mapping[Memory, Duration]:
         """Changes of keys whose transactions a batch has cut are remembered, and deleted keys where something says
         which change is older."""
-        moves: Mapping[Memory, Duration] = {"moves": self.tombstone_retention}
-        return {"tombstones": self.tombstone_retention, **moves} if self.sequence_by else moves
+        return {**self._tombstones, "moves": self.tombstone_retention}
+
+    @property
+    def _tombstones(self) -> Mapping[Memory, Duration]:
+        return {"tombstones": self.tombstone_retention} if self.sequence_by else {}
 
     @property
     def default_order(self) -> tuple[SortField, ...]:

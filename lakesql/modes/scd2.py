@@ -80,7 +80,7 @@ class Scd2(ChangingConfig):
             memories=self.memories,
             given="rows" if reads.has_feed else "records",
             is_positioned=not reads.has_feed,
-            mixes_tables=reads.has_feed,
+            mixes_tables=reads.has_log,
         )
 
     @property

@@ -70,7 +70,7 @@ class Upsert(ChangingConfig):
             memories=self.memories if deletes else {},
             is_positioned=not reads.is_stateful,
             tombstones="delete" if takes_tombstones else "",
-            mixes_tables=reads.has_feed and not reads.is_stateful,
+            mixes_tables=reads.has_log and not reads.is_stateful,
         )
 
     def _finds_rows_by(self, reads: Reads) -> bool:

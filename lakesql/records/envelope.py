@@ -33,5 +33,15 @@ class RecordEnvelope(Protocol):
     has_sides: ClassVar[bool] = False
     """Whether an event has the row before and after the change."""
 
+    is_of_log: ClassVar[bool] = True
+    """Whether its changes come from a database's log, where a transaction may change the key of a row, an update may
+    leave out values, a table is truncated, and a delete is followed by a tombstone."""
+
+    change_fields: ClassVar[tuple[str, ...]] = (
+        *("op", "ts", "position", "tx", "snapshot", "source_db", "source_schema", "source_table"),
+        "before",
+    )
+    """The fields of `_change` that its changes have."""
+
     source_table: ClassVar[re.Pattern[str]] = re.compile(r"([^.]+\.)?[^.]*\.[^.]+")
     """How its events write the name of a table."""

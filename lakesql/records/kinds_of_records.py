@@ -26,4 +26,4 @@ FORMATS: Mapping[str, RecordFormat] = {
 ENVELOPES: Mapping[str, RecordEnvelope] = {
     each.name: each for each in (NoEnvelope(), DebeziumEnvelope(), FlatEnvelope(), DmsEnvelope())
 }
-"""All envelopes."""
+"""All envelopes that a stream may declare."""

@@ -164,7 +164,7 @@ def _reads(version: Version, select: Select) -> dict[str, _Read]:
 def _read(version: Version, stream: Stream, name: str) -> _Read:
     read = reads_model(version.manifest, name)
     if read is not None:
-        return _Read(model_table(str(read.table), bool(stream.change_keys)).kind, (str(read.table),))
+        return _Read(model_table(str(read.table), stream.has_table_changes).kind, (str(read.table),))
     target = version.manifest.target
     connection = target.connections.get(stream.connection) or project_files("")
     return _Read(connection.kind, stream.origin.given)

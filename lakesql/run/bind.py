@@ -39,7 +39,9 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
     read = reads_model(manifest, name)
     stream = select.streams[name]
     if read is not None:
-        return StreamBinding(stream, model_table(str(read.table), bool(stream.change_keys)), table=read.table)
+        source = model_table(str(read.table), stream.has_table_changes)
+        sequence, is_mirrored = tuple(select.sequence.values()), select.feed is not None
+        return StreamBinding(stream, source, sequence=sequence, is_mirrored=is_mirrored, table=read.table)
     return replace(
         bind_stream(manifest, stream),
         sequence=tuple(select.sequence.values()),

@@ -302,18 +302,13 @@ class Stream:
     ignore_corrupt: Literal["refuse", "dead_letter"] = "refuse"
     infinity: Infinity = "dead_letter"
     add_fields_prefix: str | None = None
-    change_keys: tuple[str, ...] = ()
-    """What tells the rows of another model's table apart, where these change: it is read by its changes then."""
+    has_table_changes: bool = False
+    """Whether it is another model's table whose rows change: it is read by its changes, and `key` tells them apart."""
 
     @property
     def is_feed(self) -> bool:
         """Whether its records are changes of rows."""
         return self.record_envelope.is_feed
-
-    @property
-    def has_change(self) -> bool:
-        """Whether its rows have `_change`."""
-        return self.is_feed or bool(self.change_keys)
 
     @property
     def record_format(self) -> RecordFormat:
@@ -325,6 +320,10 @@ class Stream:
     @property
     def record_envelope(self) -> RecordEnvelope:
         """What stands around its rows."""
+        if self.has_table_changes:
+            from lakesql.records.envelopes.table_changes import TableChanges
+
+            return TableChanges()
         from lakesql.records.kinds_of_records import ENVELOPES
 
         return ENVELOPES[self.envelope]
@@ -643,7 +642,8 @@ def model_stream(
     place: Place,
     change_keys: tuple[str, ...] = (),
 ) -> Stream:
-    """The stream that another model's table is: the same value, so that its readers need no second way."""
+    """The stream that another model's table is: the same value, so that its readers need no second way. It is read by
+    its changes where there are `change_keys`, which tell its rows apart."""
     return Stream(
         name,
         "",
@@ -652,14 +652,14 @@ def model_stream(
         "parquet",
         "",
         "none",
-        (),
+        change_keys,
         columns,
         watermark,
         "earliest",
         None,
         Csv(),
         place,
-        change_keys=change_keys,
+        has_table_changes=bool(change_keys),
     )
 
 
@@ -686,16 +686,10 @@ CHANGE_FIELDS: Mapping[str, str] = {
 """Fields of the `_change` struct and their types, beside `before`: a struct of the stream's columns."""
 
 
-TABLE_CHANGE_FIELDS = ("op", "ts", "before")
-"""Those of the fields that the changes of a table have."""
-
-
 def change_fields(stream: Stream) -> Mapping[str, str]:
     """The fields of a stream's `_change`, with their types; none where nothing wraps its rows."""
-    if not stream.has_change:
+    if not stream.is_feed:
         return {}
     before = ",".join(f"{field_name(column.name)}:{column.type}" for column in stream.columns)
     fields = {**CHANGE_FIELDS, "before": f"struct<{before}>"}
-    if stream.change_keys:
-        return {name: fields[name] for name in TABLE_CHANGE_FIELDS}
-    return fields
+    return {name: fields[name] for name in stream.record_envelope.change_fields}

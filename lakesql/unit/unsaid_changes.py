@@ -9,7 +9,7 @@ from lakesql.model.unit_tests import UnitTest
 
 def refuse_table_changes(select: Select, test: UnitTest) -> None:
     """Raise `ProjectError` (`bad-fixture`) where a model reads by `_change` what became of the rows of a table."""
-    changing = [name for name in select.query.streams_read if select.streams[name].change_keys]
+    changing = [name for name in select.query.streams_read if select.streams[name].has_table_changes]
     if changing and select.query.change_fields:
         raise ProjectError.of(
             "bad-fixture",

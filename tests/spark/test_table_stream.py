@@ -118,6 +118,59 @@ def test_the_log_of_a_table_has_each_change_of_it_once(project: Project, version
     mirror.check()
 
 
+FOLLOWERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mirror": ("SELECT id, n FROM {m} WHERE n IS NULL OR n < 3", {"mode": "cdc"}),
+    "placed": ("SELECT id, n, _change.ts AS at FROM {m}", {"mode": "cdc", "sequence_by": "_change.ts"}),
+    "marked": ("SELECT id, n FROM {m}", {"mode": "cdc", "apply_deletes": "soft"}),
+    "history": ("SELECT id, n, _change.ts AS at FROM {m}", {"mode": "scd2", "sequence_by": "_change.ts"}),
+    "merged": ("SELECT id, n, _change.op AS op FROM {m}", {"mode": "upsert", "delete_when": "op = 'd'"}),
+}
+"""Models that keep rows by the changes of `m`, as projects have them: SELECT and options."""
+
+
+def check_followers(project: Project, mirror: Mirror) -> None:
+    """That each of them has the rows that plain Python makes of the changes."""
+    rows = mirror.rows
+    assert {row["id"]: row["n"] for row in project.rows("mirror")} == {
+        id_: n for id_, n in rows.items() if n is None or n < 3
+    }
+    for name in ("placed", "merged"):
+        assert {row["id"]: row["n"] for row in project.rows(name)} == rows, name
+    seen = {id_ for _, id_, _, _ in mirror.expected}
+    marked = {row["id"]: (row["n"], row["_deleted_at"] is None) for row in project.rows("marked")}
+    assert marked.keys() == seen
+    assert {id_: n for id_, (n, is_there) in marked.items() if is_there} == rows
+    versions: dict[int, list[tuple[Any, bool]]] = {}
+    for op, id_, n, _ in mirror.expected:
+        known = versions.setdefault(id_, [])
+        if known:
+            known[-1] = (known[-1][0], False)
+        if op != "d":
+            known.append((n, True))
+    found: dict[int, list[tuple[Any, bool]]] = {id_: [] for id_ in seen}
+    for row in project.rows("history", "valid_from"):
+        found[row["id"]].append((row["n"], row["is_current"]))
+    assert found == versions
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_models_that_keep_rows_follow_a_table_by_its_changes(project: Project, seed: int) -> None:
+    mirror = Mirror(project, seed)
+    for name, (select, config) in FOLLOWERS.items():
+        project.model(name, select, keys="id", **config)
+    mirror.batch()
+    project.run(*FOLLOWERS).check()
+    check_followers(project, mirror)
+    assert [name for name in FOLLOWERS if not project.run_without_java(name)] == [], "nothing is new"
+    steps = (mirror.batch, mirror.batch, mirror.batch, mirror.foreign, mirror.compact)
+    for killed in FOLLOWERS:
+        for _ in range(mirror.random.randrange(1, 5)):
+            mirror.random.choice(steps)()
+        kill_at(project, mirror.random.choice(("view", "publish", "finish")), killed)
+        project.run(*FOLLOWERS).check()
+        check_followers(project, mirror)
+
+
 def test_a_log_that_is_killed_goes_on_where_it_was(project: Project) -> None:
     mirror = Mirror(project, 1)
     mirror.batch()

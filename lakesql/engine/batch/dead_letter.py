@@ -156,9 +156,8 @@ def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
     """The rejected ones of a stream's parsed records, as letters."""
     rejected = parsed.where(F.col(REJECTED).isNotNull()).select(f"{REJECTED}.*")
     if binding.has_rows and not binding.has_json:
-        required = [column.field for column in binding.stream.columns if column.required]
         finer = F.when(F.col("reason") == UNPARSABLE, F.lit("a timestamp has digits below a microsecond"))
-        rejected = rejected.withColumn("detail", F.coalesce(finer, F.lit(", ".join(required))))
+        rejected = rejected.withColumn("detail", F.coalesce(finer, F.lit(", ".join(binding.never_null))))
     elif binding.has_changes:
         rejected = with_change_detail(rejected, contract_of(binding))
     else:

@@ -81,9 +81,18 @@ class StreamBinding:
         )
 
     @property
+    def never_null(self) -> tuple[str, ...]:
+        """The columns that a row of a structured source must have a value of, by the names that its rows have for them:
+        those that are required, and what finds and orders rows of a mirror."""
+        needed = {*self.stream.key, *self.sequence} if self.is_mirrored else {*()}
+        folded = {name.lower() for name in needed}
+        found = (it for it in self.stream.columns if it.required or it.name.lower() in folded)
+        return tuple(column.field for column in found)
+
+    @property
     def has_changes(self) -> bool:
         """Whether the records are the events of a change feed."""
-        return self.stream.is_feed
+        return self.stream.is_feed and not self.stream.has_table_changes
 
     @property
     def is_feed_in_files(self) -> bool:

@@ -33,6 +33,7 @@ from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.internals import Repeated
 from lakesql.names import (
     CHANGE,
+    COMMIT_NUMBER,
     CORRUPT,
     IGNORED,
     NEW_FIELDS,
@@ -45,7 +46,7 @@ from lakesql.names import (
     TOMBSTONE,
     UNPARSABLE,
 )
-from lakesql.stream.stream import RECORD_FIELDS, TABLE_CHANGE_FIELDS, Stream, change_fields
+from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
 
 def read_records(
@@ -147,24 +148,26 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
 
     A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
     rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
-    The files of a change feed are read as one partition of a topic.
+    The files of a change feed are read as one partition of a topic, and each commit of a table as one that follows the
+    one before.
     """
     raw = F.col(RAW)
     if binding.is_feed_in_files:
         source, partition = F.lit(binding.stream.name), F.lit(0)
         offset = place_in_files(raw["topic"], binding.file_order)
     else:
-        source, partition = raw["topic"], raw["partition"]
+        is_of_commits = binding.stream.has_table_changes
+        source, partition = raw["topic"], F.col(COMMIT_NUMBER) if is_of_commits else raw["partition"]
         offset = raw["offset"] if binding.source.has_offsets else F.monotonically_increasing_id()
     place = (source.alias("source"), partition.cast("bigint").alias("partition"), offset.alias("offset"))
-    return records.withColumn(POSITION, F.struct(*place))
+    return records.withColumn(POSITION, F.struct(*place)).drop(COMMIT_NUMBER)
 
 
 def empty_records(session: SparkSession, binding: StreamBinding, select: Select) -> DataFrame:
     """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
     record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
     added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
-    if binding.stream.change_keys:
+    if binding.stream.has_table_changes:
         added.append(f"named_struct('op', '', 'ts', current_timestamp(), 'before', struct(*)) AS {CHANGE}")
     elif change := ",".join(f"{name}:{kind}" for name, kind in change_fields(binding.stream).items()):
         added.append(f"CAST(NULL AS struct<{change}>) AS {CHANGE}")
@@ -193,7 +196,7 @@ def _check_rows(
             raw, again = with_words(raw, contract), F.col(AGAIN)
             reason = F.when(again.isNotNull(), again["reason"]).otherwise(reason)
     else:
-        reason = missing_reason(column.field for column in binding.stream.columns if column.required)
+        reason = missing_reason(binding.never_null)
         if binding.may_have_nanoseconds:
             is_finer = row[CORRUPT].isNotNull()
             value, reason = F.coalesce(row[CORRUPT], value), F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason)
@@ -207,7 +210,9 @@ def _check_rows(
 
     counted = {column.name: column for column in contract_columns(binding.stream) if column.is_counted}
 
-    change = F.struct(*(F.col(CHANGE)[name] for name in TABLE_CHANGE_FIELDS if name in keep_change)).alias(CHANGE)
+    fields = [name for name in change_fields(binding.stream) if name in keep_change]
+    change = F.struct(*(F.col(CHANGE)[name] for name in fields)).alias(CHANGE)
+    is_numbered = binding.stream.has_table_changes and keep_raw
 
     def landed_as(name: str) -> Column:
         if name in counted:
@@ -220,7 +225,8 @@ def _check_rows(
     return raw.withColumn("value", value).select(
         *(landed_as(name).alias(name) for name in kind.names if name != CORRUPT),
         *([record_struct(keep)] if keep else []),
-        *([change] if binding.stream.change_keys and keep_change else []),
+        *([change] if fields else []),
+        *([F.col(COMMIT_NUMBER)] if is_numbered else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(reason),
     )

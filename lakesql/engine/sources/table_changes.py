@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -22,7 +23,7 @@ from lakesql.engine.sources.spark_source import PlannedBatches, SparkSource
 from lakesql.engine.spark.row_changes import ChangesUnknownError, SnapshotExpiredError, changes_between
 from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
-from lakesql.names import CHANGE, LEDGER_REBUILD, ROW
+from lakesql.names import CHANGE, COMMIT_NUMBER, LEDGER_REBUILD, ROW
 from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import Position, SourceState
 from lakesql.source.table_changes import ChangesSource, changes_position, snapshot_read
@@ -108,14 +109,18 @@ class _Commits(PlannedBatches):
         """The raw records of the changes of each commit from `start` to `end`."""
         table = load_table(self.session, _table(self.binding))
         commits = self._commits(table, snapshot_read(start), snapshot_read(end))
-        return reduce(DataFrame.unionByName, (self._changes(table, each, held) for each in commits))
+        changes = (self._changes(table, commit, number, held) for number, commit in enumerate(commits))
+        # Made once, and for good: joined again, the rows would be in another order, by which the record behind one is
+        # found, and Spark joins anew what is persisted when the table is written to.
+        return reduce(DataFrame.unionByName, changes).localCheckpoint()
 
     def _commits(self, table: Any, start: int | None, end: int | None) -> list[_ChangingCommit]:
         """The commits that changed rows on the way from one snapshot to another, the earliest first."""
         if end is None or start == end:
             return []
+        times = _times(table, self._snapshot(table, end))
         if start is None:
-            return [_ChangingCommit(end, None, int(table.snapshot(end).timestampMillis()))]
+            return [_ChangingCommit(end, None, times[end])]
         found: list[_ChangingCommit] = []
         at = end
         while at != start:
@@ -124,7 +129,7 @@ class _Commits(PlannedBatches):
             if before is None:
                 raise self._gone(SnapshotExpiredError(start))
             if str(snapshot.operation()) != "replace":
-                found.append(_ChangingCommit(at, int(before), int(snapshot.timestampMillis())))
+                found.append(_ChangingCommit(at, int(before), times[at]))
             at = int(before)
         return found[::-1]
 
@@ -144,7 +149,7 @@ class _Commits(PlannedBatches):
             raise self._gone(SnapshotExpiredError(id_ or -1))
         return found
 
-    def _changes(self, table: Any, commit: _ChangingCommit, held: ExitStack) -> DataFrame:
+    def _changes(self, table: Any, commit: _ChangingCommit, number: int, held: ExitStack) -> DataFrame:
         """The raw records of what a commit has changed: a row that has left and one that has come of the same key are
         one update."""
         name = _table(self.binding)
@@ -155,13 +160,13 @@ class _Commits(PlannedBatches):
         empty = self.session.table(str(name)).limit(0)
         gone = self._numbered(empty if changes.gone is None else changes.gone, _BEFORE)
         come = self._numbered(empty if changes.come is None else changes.come, _NOW)
-        keys = [*map(_key, range(len(self.binding.stream.change_keys))), _NUMBER]
+        keys = [*map(_key, range(len(self.binding.stream.key))), _NUMBER]
         same = reduce(lambda one, other: one & other, (gone[key].eqNullSafe(come[key]) for key in keys))
-        return _as_changes(gone.join(come, same, "full").select(_NOW, _BEFORE), self.binding, commit.at_ms)
+        return _as_changes(gone.join(come, same, "full").select(_NOW, _BEFORE), self.binding, commit.at_ms, number)
 
     def _numbered(self, rows: DataFrame, name: str) -> DataFrame:
         """The rows as structs with their keys, and a number that tells those of one key apart, should there be some."""
-        keys = [F.col(identifier(key)).alias(_key(index)) for index, key in enumerate(self.binding.stream.change_keys)]
+        keys = [F.col(identifier(key)).alias(_key(index)) for index, key in enumerate(self.binding.stream.key)]
         found = rows.select(F.struct("*").alias(name), *keys)
         names = [*map(_key, range(len(keys)))]
         return found.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(*names).orderBy(F.lit(0))))
@@ -175,19 +180,33 @@ class _Commits(PlannedBatches):
         )
 
 
-def _as_changes(rows: DataFrame, binding: StreamBinding, at_ms: int) -> DataFrame:
-    """Raw records of rows as they are now and as they were before, each NULL where there is none."""
+def _as_changes(rows: DataFrame, binding: StreamBinding, at_ms: int, number: int = 0) -> DataFrame:
+    """Raw records of rows as they are now and as they were before, each NULL where there is none: changes of a commit
+    that has this number in its batch."""
     at = f"timestamp_millis({at_ms})"
     op = f"CASE WHEN {_BEFORE} IS NULL THEN 'c' WHEN {_NOW} IS NULL THEN 'd' ELSE 'u' END"
     return rows.selectExpr(
         *raw_columns(text(str(_table(binding))), at),
         f"coalesce({_NOW}, {_BEFORE}) AS {ROW}",
         f"named_struct('op', {op}, 'ts', {at}, 'before', {_BEFORE}) AS {CHANGE}",
+        f"{number} AS {COMMIT_NUMBER}",
     )
 
 
 def _key(index: int) -> str:
     return f"_lakesql_key_{index}"
+
+
+def _times(table: Any, snapshot: Any) -> dict[int, int]:
+    """The times of the snapshots up to one, which order them: that of a commit whose writer's clock is behind is the
+    time of the one before."""
+    lineage = []
+    while snapshot is not None:
+        lineage.append((int(snapshot.snapshotId()), int(snapshot.timestampMillis())))
+        parent = snapshot.parentId()
+        snapshot = table.snapshot(parent) if parent is not None else None
+    ids, times = zip(*reversed(lineage), strict=True)
+    return dict(zip(ids, accumulate(times, max), strict=True))
 
 
 def _head(table: Any) -> int | None:

@@ -21,6 +21,7 @@ from lakesql.compile.select import Select
 from lakesql.errors import Problem, RunError
 from lakesql.modes.batches.batches import (
     Batches,
+    Contradiction,
     StoredRows,
     contradictory,
     find_keys_in_sequence,
@@ -58,7 +59,7 @@ class CdcBatches(Batches):
         yield from check_null_groups(self.select)
         yield from check_state(self.select, "row")
         yield from check_feed(self.select)
-        yield from contradictory(self.select, find_keys_in_sequence(self.select.writing))
+        yield from contradictory(self.select, self._find_contradictions())
 
     @property
     def feed_views(self) -> FeedViews:
@@ -174,6 +175,16 @@ class CdcBatches(Batches):
         when = "each batch that deletes: what it deletes is remembered"
         return Remember(when, BATCH_VIEW, self._deleted, statement, forget(self.select, "tombstones"))
 
+    def _find_contradictions(self) -> Iterator[Contradiction]:
+        yield from find_keys_in_sequence(self.select.writing)
+        if self.config.on_truncate == "fail" and not self._has_truncates:
+            what = "on_truncate='fail' is given, and a table has no truncates: it is emptied by deletes of its rows."
+            yield Contradiction("on_truncate", what, "max_delete_ratio stops a model before it deletes too many.")
+
+    @property
+    def _has_truncates(self) -> bool:
+        return self.select.feed is None or self.select.feed.record_envelope.is_of_log
+
     @property
     def _merge(self) -> Merge:
         """How the rows of a batch are written."""
@@ -196,7 +207,7 @@ class CdcBatches(Batches):
     @property
     def _truncating(self) -> str:
         """What the MERGE of a batch with a truncate ends with, besides."""
-        if self.config.on_truncate == "fail":
+        if self.config.on_truncate == "fail" or not self._has_truncates:
             return ""
         position = self._merge.sequence[0] if self._merge.is_placed else ""
         return not_in_feed(position, self.config.marks)

@@ -10,7 +10,7 @@ from lakesql.compile.select import Select
 from lakesql.errors import Problem, did_you_mean
 from lakesql.modes.batches.batches import StoredRows, listed
 from lakesql.names import ACCEPTED_VIEW, BATCH_VIEW, CHANGE
-from lakesql.stream.stream import CHANGE_FIELDS
+from lakesql.stream.stream import change_fields
 
 _CHANGE = f"{CHANGE}."
 
@@ -29,7 +29,7 @@ def check_feed(select: Select) -> Iterator[Problem]:
             "cdc-stream",
             f"Mode '{mode}' mirrors one change feed, and model '{model.name}' reads "
             f"{', '.join(stream.name for stream in streams) or 'none'}.",
-            fix="Read one stream with `envelope: debezium`, `debezium_flat` or `dms`.",
+            fix="Read one stream with `envelope: debezium`, `debezium_flat` or `dms`, or one model whose rows change.",
             place=model.option_place("mode"),
         )
         return
@@ -59,9 +59,11 @@ def check_feed(select: Select) -> Iterator[Problem]:
     for index, word in enumerate(select.writing.sequence_by):
         if select.sequenced(word):
             continue
-        is_field = word.lower() in (f"{_CHANGE}{name}" for name in CHANGE_FIELDS)
-        suggested = f"Add `{word} AS {word.removeprefix(_CHANGE)}` to the SELECT." if is_field else ""
-        columns = [f"{_CHANGE}position", *(column.name for column in feed.columns)]
+        fields = [f"{_CHANGE}{name}" for name in change_fields(feed) if name != "before"]
+        suggested = ""
+        if word.lower() in fields:
+            suggested = f"Add `{word} AS {word.removeprefix(_CHANGE)}` to the SELECT."
+        columns = [*fields, *(column.name for column in feed.columns)]
         yield Problem(
             "sequence-not-selected",
             f"'{word}' in sequence_by is not a column of the SELECT that it has as the feed brings it.",
@@ -98,6 +100,8 @@ def check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
 
 def say_unsent(select: Select) -> str:
     """What becomes of large values that an update leaves out because it has not changed them."""
+    if select.feed is None or not select.feed.record_envelope.is_of_log:
+        return ""
     large = [
         column.name
         for stream in select.streams.values()

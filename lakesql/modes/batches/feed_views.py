@@ -28,6 +28,7 @@ from lakesql.names import (
     PLACED_VIEW,
     RAW,
 )
+from lakesql.stream.stream import Stream
 
 UNSENT_WHEN = "each batch with updates that have not sent all values"
 _READ_AS_CHANGES = f", read as {CHANGES_VIEW} from there on"
@@ -75,8 +76,10 @@ class FeedViews:
         return MakeView(f"{when}: {which}{_READ_AS_CHANGES}", PLACED_VIEW, placed, CHANGES_VIEW)
 
     def lone_tombstones(self) -> MakeView | None:
-        """The changes without the tombstones that delete nothing; None where a column of the feed orders them, which no
-        tombstone has."""
+        """The changes without the tombstones that delete nothing; None where the feed has none, or where a column of it
+        orders the changes, which no tombstone has."""
+        if not self._feed.record_envelope.is_of_log:
+            return None
         if not all(word.startswith(f"{CHANGE}.") for word in self.select.sequence.values()):
             return None
         when = "each batch with tombstones of the feed: without those that follow a delete of their key"
@@ -122,10 +125,10 @@ class FeedViews:
     def current(self, with_deleted: bool = True) -> MakeView:
         """The rows that these changes leave, under the stream's name; `with_deleted`, where the mode marks them, those
         that were deleted too."""
-        (stream,) = self.select.query.streams_read
         which = ", and those that they delete" if self.marks else ""
         query = current_rows(self._latest, tuple(self.select.kept), with_deleted)
-        return MakeView(f"each batch: the rows of the source that they leave{which}", identifier(stream), query)
+        when = f"each batch: the rows of the source that they leave{which}"
+        return MakeView(when, identifier(self._feed.name), query)
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -143,5 +146,9 @@ class FeedViews:
     @property
     def _latest(self) -> tuple[str, ...]:
         """The columns of a feed whose deleted rows are kept."""
+        return self._feed.column_names if self.marks else ()
+
+    @property
+    def _feed(self) -> Stream:
         (stream,) = self.select.query.streams_read
-        return self.select.streams[stream].column_names if self.marks else ()
+        return self.select.streams[stream]

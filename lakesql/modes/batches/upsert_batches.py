@@ -71,8 +71,8 @@ class UpsertBatches(Batches):
             yield Problem(
                 "upsert-over-feed",
                 f"Mode 'upsert' would write a row for each delete of the change feed '{ignored}'.",
-                "Nothing of the model tells a delete from an update: the deleted row would stay, with NULLs where the "
-                "feed sends no more than the key.",
+                "Nothing of the model tells a delete from an update: the deleted row would stay, with what the feed "
+                "sends of it.",
                 "Use mode 'cdc', whose table has the rows of the source. Or select `_change.op AS op`, and say "
                 "`delete_when=\"op = 'd'\"`; or leave deletes out: `WHERE _change.op <> 'd'`.",
                 model.option_place("mode"),
