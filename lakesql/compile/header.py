@@ -149,11 +149,8 @@ def _bad(select: Select) -> str:
         for name in select.query.streams_read
     ):
         reasons.append("those that do not fit their columns")
-    if select.feed is not None and select.feed.has_table_changes:
-        needed = [*select.feed_keys.values(), *(name for name in select.sequence.values() if "." not in name)]
-        reasons.append(f"changes whose {listed(tuple(needed), 'or')} is NULL")
-    elif select.sequence:
-        reasons.append(f"changes without {' or '.join(select.sequence.values())}")
+    if incomplete := batches_of(select).incomplete():
+        reasons.append(incomplete)
     if writing.not_null:
         reasons.append(f"rows whose {listed(writing.not_null, 'or')} is NULL")
     if not reasons:

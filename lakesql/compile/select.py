@@ -71,6 +71,11 @@ class Select:
         return next((stream for stream in self.streams.values() if stream.is_feed), None)
 
     @property
+    def is_copy(self) -> bool:
+        """Whether the table has what the SELECT makes of the rows that its feed's source has now, and no more."""
+        return self.feed is not None and self.model.config.versions is None and self.writing.deletes != "soft"
+
+    @property
     def has_positions(self) -> bool:
         """Whether the records are told apart by their arrival."""
         return self.writing.is_positioned or self.feed is not None

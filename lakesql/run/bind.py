@@ -40,8 +40,14 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
     stream = select.streams[name]
     if read is not None:
         source = model_table(str(read.table), stream.has_table_changes)
-        sequence, is_mirrored = tuple(select.sequence.values()), select.feed is not None
-        return StreamBinding(stream, source, sequence=sequence, is_mirrored=is_mirrored, table=read.table)
+        return StreamBinding(
+            stream,
+            source,
+            sequence=tuple(select.sequence.values()),
+            is_mirrored=select.feed is not None,
+            needs_past=not select.is_copy,
+            table=read.table,
+        )
     return replace(
         bind_stream(manifest, stream),
         sequence=tuple(select.sequence.values()),

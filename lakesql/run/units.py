@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ from lakesql.decode import Node
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.given import (
     drop_table,
+    given_changes,
     given_records,
     given_rows,
     insert_rows,
@@ -56,13 +58,12 @@ from lakesql.run.spark import open_spark, session_settings
 from lakesql.seed.seed import Seed
 from lakesql.source.kinds import recorded_topics
 from lakesql.stream.recording import RawRecord, render_record
-from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
+from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, read_table_changes, topic_stream
 from lakesql.unit.expected import compare
 from lakesql.unit.fixture_values import Value, exact, json_text
 from lakesql.unit.fixtures import Row, read_rows
 from lakesql.unit.outcomes import Failed, Outcome, Result
 from lakesql.unit.running_clock import find_running_clock
-from lakesql.unit.unsaid_changes import refuse_table_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,7 +181,6 @@ def _build(manifest: Manifest, test: UnitTest) -> tuple[Manifest, Select, dict[s
     overrides = test.overrides.vars.plain() if test.overrides.vars else {}
     own = replace(manifest, vars={**manifest.vars, **overrides})
     select = build_select(own, test.model, built)
-    refuse_table_changes(select, test)
     if test.overrides.now is not None and (word := find_running_clock(_texts(select))):
         raise ProjectError.of(
             "clock-not-stopped",
@@ -317,7 +317,6 @@ class _SparkTest:
     def batches(self) -> Iterator[Mapping[str, Sequence[Arrival]]]:
         """The records of each batch, by stream. All of them are read before any is written."""
         given = {it.stream: it.batches for it in self.test.given if isinstance(it, GivenStream)}
-        manifest, now = self.context.manifest, self.test.overrides.now or EPOCH
         for number in range(max(map(len, given.values()), default=0)):
             batch: dict[str, Sequence[Arrival]] = {}
             for binding in self.bound.bindings:
@@ -325,16 +324,22 @@ class _SparkTest:
                 batches, first = given.get(name, ()), self.arrived.get(name, 0)
                 if number >= len(batches):
                     continue
-                if (table := binding.table) is not None:
-                    types = stored_types(self.session, table)
-                    rows = read_rows(batches[number], types, f"stream '{name}'", manifest.directory, self.read_plain)
-                    batch[name] = [Arrival(None, json_text(it.values), 0, 0, (), batches[number]) for it in rows]
-                else:
-                    batch[name] = read_arrivals(
-                        batches[number], binding.stream, manifest.directory, now, first, self.read_plain
-                    )
+                batch[name] = self.given(binding, batches[number], number, first)
                 self.arrived[name] = first + len(batch[name])
             yield batch
+
+    def given(self, binding: StreamBinding, node: Node, number: int, first: int) -> Sequence[Arrival]:
+        """The records of one stream in the batch of a number, after `first` others of it. Of the changes of a table
+        each batch is a commit, a second after the one before."""
+        stream, folder, now = binding.stream, self.context.manifest.directory, self.test.overrides.now or EPOCH
+        if binding.table is None:
+            return read_arrivals(node, stream, folder, now, first, self.read_plain)
+        types = stored_types(self.session, binding.table)
+        if stream.has_table_changes:
+            at = now + timedelta(seconds=number)
+            return read_table_changes(node, stream, types, folder, at, self.read_plain)
+        rows = read_rows(node, types, f"stream '{stream.name}'", folder, self.read_plain)
+        return [Arrival(None, json_text(it.values), 0, 0, (), node) for it in rows]
 
     def writer(self, sync: TableSync) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
         """What writes a batch of a SELECT that keeps no state."""
@@ -362,6 +367,8 @@ class _SparkTest:
     def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
         """The records of one stream, as a run reads them."""
         if (table := binding.table) is not None:
+            if binding.stream.has_table_changes:
+                return given_changes(self.session, table, [it.value or "{}" for it in arrivals])
             return given_rows(self.session, table, [it.value or "{}" for it in arrivals])
         records = [(it.key, it.value, it.offset, it.timestamp_ms, dict(it.headers)) for it in arrivals]
         return given_records(self.session, _topic(binding), records)

@@ -321,9 +321,9 @@ class Stream:
     def record_envelope(self) -> RecordEnvelope:
         """What stands around its rows."""
         if self.has_table_changes:
-            from lakesql.records.envelopes.table_changes import TableChanges
+            from lakesql.records.envelopes.table_changes import TableEnvelope
 
-            return TableChanges()
+            return TableEnvelope()
         from lakesql.records.kinds_of_records import ENVELOPES
 
         return ENVELOPES[self.envelope]

@@ -66,8 +66,10 @@ class TableMetadata:
 
     @property
     def manifests(self) -> int | None:
-        """How many manifests the current snapshot has; None where its summary does not say it."""
-        summary = self.head.summary if self.head is not None else {}
+        """How many manifests the current snapshot has, 0 without one; None where its summary does not say it."""
+        if self.head is None:
+            return 0
+        summary = self.head.summary
         if not {CREATED, KEPT} <= summary.keys():
             return None
         return int(summary[CREATED]) + int(summary[KEPT])

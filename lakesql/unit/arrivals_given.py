@@ -14,7 +14,7 @@ from lakesql.errors import ProjectError
 from lakesql.names import RECORD
 from lakesql.records.formats.csv import Csv
 from lakesql.stream.stream import Column, Stream
-from lakesql.unit.change_given import GivenChange, read_change
+from lakesql.unit.change_given import GivenChange, read_change, read_table_change
 from lakesql.unit.fixture_values import Value, exact, json_text, read_time
 from lakesql.unit.fixtures import Other, read_each, read_items, read_row
 
@@ -79,6 +79,32 @@ def read_arrivals(node: Node, stream: Stream, folder: Path, now: datetime, first
     numbered = list(enumerate(read_items(node, folder), start=first))
     read = partial(_read_arrival, stream=stream, now=now, other=other)
     return read_each(numbered, lambda each: read(each[1], each[0]), lambda each: each[1].place)
+
+
+def read_table_changes(
+    node: Node, stream: Stream, types: Mapping[str, str], folder: Path, now: datetime, other: Other
+) -> list[Arrival]:
+    """The changes of a table's rows in one batch, whose columns have these types: each a record of the JSON object that
+    `given_changes` takes. A commit is made at the time `now`, where a change does not say when.
+
+    Raises `ProjectError` for what does not fit.
+    """
+    names = {name.lower() for name in stream.key}
+    key = tuple(name for name in types if name.lower() in names)
+
+    def read(numbered: tuple[int, Node]) -> Arrival:
+        number, item = numbered
+        change = read_table_change(item, tuple(types), lambda row: read_row(row, types, f"'{stream.name}'", other), key)
+        value = {
+            "op": change.op,
+            "now": None if change.op == "d" else change.row,
+            "before": change.before,
+            "at_ms": _ms(change.ts or now),
+            "number": number,
+        }
+        return Arrival(None, json_text(value), number, 0, (), item)
+
+    return read_each([*enumerate(read_items(node, folder))], read, lambda each: each[1].place)
 
 
 def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other: Other) -> Arrival:

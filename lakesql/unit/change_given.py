@@ -1,4 +1,4 @@
-"""The changes of a feed as a unit test writes them: `{op: u, before: {…}, after: {…}}`."""
+"""The changes of a feed, or of a table, as a unit test writes them: `{op: u, before: {…}, after: {…}}`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _read_position(node: Node) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """One change of a feed whose envelope is `debezium`."""
+    """One change of a feed whose envelope is `debezium`, or of another model's table."""
 
     op: Literal["c", "u", "d", "r", "t"] = option(
         "What happened: a row was inserted (`c`), updated (`u`), deleted (`d`) or read by a snapshot (`r`), or the "
@@ -94,11 +94,25 @@ def read_change(
     before = sides.get("before")
     row = sides["after"] if "after" in sides else before or _whole({}, columns)
     if said.op == "u" and before is not None and any(before[name] != row[name] for name in key):
-        what = "This update changes the key of its row, which Debezium writes as a delete and an insert."
+        what = "This update changes the key of its row, which arrives as a delete and an insert."
         fix = "Write two changes: {op: d, before: …} and {op: c, after: …}."
         raise ProjectError.of("bad-fixture", what, fix=fix, place=node.place)
     position = number if said.position is None else said.position
     return GivenChange(said.op, row, before, said.ts, position, said.tx, said.source_table)
+
+
+def read_table_change(node: Node, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]) -> GivenChange:
+    """A change of a row of another model's table with these columns. Raises `ProjectError` for what no commit does."""
+    change = read_change(node, 0, columns, read_row, key)
+    if change.op not in ("c", "u", "d"):
+        what = f"A commit changes rows by op c, u or d, and not by {change.op}."
+        fix = "A table that is emptied has a `d` of each row."
+        raise ProjectError.of("bad-fixture", what, fix=fix, place=node.place)
+    for word in ("position", "tx", "source_table"):
+        if node.get(word) is not None:
+            what = f"A change of a table has no '{word}'."
+            raise ProjectError.of("bad-fixture", what, place=node.key_place(word))
+    return change
 
 
 def _sides(said: ChangeOptions) -> tuple[tuple[str, Node | None], ...]:

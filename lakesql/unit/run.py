@@ -46,7 +46,6 @@ from lakesql.unit.expected import compare
 from lakesql.unit.fixture_values import Bad, fit_nested, is_known, sql_literal
 from lakesql.unit.fixtures import Row, read_records, read_rows
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Result
-from lakesql.unit.unsaid_changes import refuse_table_changes
 
 
 def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
@@ -63,7 +62,6 @@ def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
             own = replace(manifest, vars={**manifest.vars, **overrides})
             try:
                 select = build_select(own, test.model, built.setdefault(repr(overrides), {}))
-                refuse_table_changes(select, test)
                 outcome = _run(own, select, test, connection, built[repr(overrides)])
                 results.append(Result(test, outcome))
             except ProjectError as error:
@@ -166,6 +164,8 @@ class _DuckTest:
 
     def stream_table(self, name: str) -> DuckTable:
         stream = self.select.streams[name]
+        if stream.has_table_changes:
+            raise NeedsSparkError(f"the changes of table '{name}'")
         if stream.is_feed:
             raise NeedsSparkError(f"the envelope {stream.envelope} of stream '{name}'")
         positioned = {POSITION: "bigint"} if self.select.writing.is_positioned else {}

@@ -190,6 +190,10 @@ SELECT id, name, _change.position AS position, _change.ts AS ts, _change.tx AS t
     "marked": "{{ config(mode='cdc', keys=['id'], apply_deletes='soft') }}\nSELECT id, name FROM {{ stream('moved') }}",
     "versions": """{{ config(mode='scd2', keys=['id'], sequence_by='_change.ts', track_columns=['name']) }}
 SELECT id, name, _change.ts AS changed_at FROM {{ stream('changes') }}""",
+    "followed": """{{ config(mode='cdc', keys=['id'], sequence_by='_change.ts') }}
+SELECT id, name, price * 2 AS doubled, _change.ts AS ts FROM {{ stream('mirror') }} WHERE price > 1""",
+    "logged": """{{ config(mode='append') }}
+SELECT id, _change.op AS op, price - _change.before.price AS more, _change.ts AS ts FROM {{ stream('mirror') }}""",
     "hourly": """{{ config(mode='append') }}
 SELECT window(at, '1 hour').start AS hour, page, count(*) AS clicks FROM {{ stream('clicks') }}
 GROUP BY window(at, '1 hour'), page""",
@@ -303,6 +307,50 @@ FEED_TESTS: list[dict[str, Any]] = [
                 {"name": "b", "valid_from": T3, "valid_to": None, "is_current": True},
             ],
             "tombstones": [{"id": 2}],
+        },
+    },
+    {
+        "name": "changes of a table, each batch a commit",
+        "model": "followed",
+        "given": [
+            {
+                "stream": "mirror",
+                "batches": [
+                    [change("c", 1, "a", price=2), change("c", 2, "b", price=3), change("c", 3, "c", ts=T1)],
+                    [
+                        {"op": "u", "before": {"id": 1, "price": 2}, "after": {"id": 1, "price": 1}},
+                        {"op": "d", "before": {"id": 2}},
+                        change("u", 3, "c", price=5, ts=T2),
+                    ],
+                    [change("u", 3, "late", price=7, ts=T1)],
+                ],
+            }
+        ],
+        "expect": {
+            "rows": [{"id": 3, "name": "c", "doubled": 10, "ts": T2}],
+            "tombstones": [{"id": 1}, {"id": 2}],
+        },
+    },
+    {
+        "name": "a log of the changes of a table",
+        "model": "logged",
+        "overrides": {"now": T3},
+        "given": [
+            {
+                "stream": "mirror",
+                "batches": [
+                    [change("c", 1, price=2)],
+                    [{"op": "u", "before": {"id": 1, "price": 2}, "after": {"id": 1, "price": 5}}],
+                    [{"op": "d", "before": {"id": 1, "price": 5}}],
+                ],
+            }
+        ],
+        "expect": {
+            "rows": [
+                {"id": 1, "op": "c", "more": None, "ts": "2026-03-03T00:00:00Z"},
+                {"id": 1, "op": "u", "more": 3, "ts": "2026-03-03T00:00:01Z"},
+                {"id": 1, "op": "d", "more": 0, "ts": "2026-03-03T00:00:02Z"},
+            ]
         },
     },
     {

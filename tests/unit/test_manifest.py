@@ -156,10 +156,6 @@ def test_vars_of_the_command_line_go_over_those_of_the_settings() -> None:
         ({"models/m.sql": APPEND + " JOIN {{ ref('x') }}"}, ("unknown-ref", "models/m.sql:1:79")),
         ({"models/m.sql": APPEND + " JOIN {{ ref('orders') }}"}, ("unknown-ref", "models/m.sql:1:79")),
         ({"models/m.sql": APPEND.replace("orders", "m")}, ("cycle", "models/m.sql:1:54")),
-        (
-            {"models/m.sql": UPSERT, "models/n.sql": UPSERT.replace("orders", "m")},
-            ("stream-of-keyed-model", "models/n.sql:1:65"),
-        ),
         ({"macros/a.sql": "SELECT 1"}, ("not-a-macro", "macros/a.sql:1:1")),
         ({"models/m.sql": "SELECT 1"}, ("missing-option", "models/m.sql:1:1")),
     ],

@@ -14,6 +14,7 @@ from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import table_name, text
 from lakesql.engine.batch.analyze import type_text
 from lakesql.engine.sources.raw_columns import as_rows
+from lakesql.engine.sources.table_changes import BEFORE, NOW, as_changes
 from lakesql.engine.spark.gateway import java_class
 from lakesql.model.table_name import TableName
 
@@ -47,6 +48,16 @@ def given_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> 
     """Rows, each a JSON object of some of a table's columns, as those that have been appended to it."""
     found = _rows_of(session, table, rows)
     return as_rows(found, found.columns, text(str(table)))
+
+
+def given_changes(session: SparkSession, table: TableName, changes: Sequence[str]) -> DataFrame:
+    """Changes of a table's rows, each a JSON object: its `op`, the rows `now` and `before`, the time of its commit in
+    milliseconds, `at_ms`, and the `number` by which it follows others."""
+    row = T.StructType([T.StructField(it.name, it.dataType) for it in session.table(table_name(table)).schema.fields])
+    schema = T.StructType().add("op", "string").add("now", row).add("before", row).add("at_ms", "bigint")
+    found = _read_json(session, changes, schema.add("number", "int"))
+    rows = found.withColumnsRenamed({"now": NOW, "before": BEFORE})
+    return as_changes(rows, table, "timestamp_millis(at_ms)", "number", "op")
 
 
 def insert_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> None:

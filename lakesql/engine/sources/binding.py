@@ -27,8 +27,9 @@ class StreamBinding:
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
     leave out, as the table has their values, and `unused` those that it may leave out, as nothing reads them. `moves`:
     what its changes do to the keys of rows is asked for. `tombstones`: whether a record without a value deletes the row
-    of its key. `is_mirrored`: rows are found by the feed's key. `has_one_table`: its changes must be of one table of a
-    database. `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them
+    of its key. `is_mirrored`: rows are found by the feed's key. `needs_past`: what a table that is read has now is not
+    all that the model's table is made of. `has_one_table`: its changes must be of one table of a database.
+    `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them
     deletes: the table may have rows that came after it. `headers` are those of a batch's CSV files. `files` are those
     that are read, where not all are, and `file_type` is what Spark reads them with, where it is not the contract.
     `set_aside` are the paths of files that are left out. `file_order` are the files of a batch of a change feed, in
@@ -45,6 +46,7 @@ class StreamBinding:
     tombstones: Literal["", "delete"] = ""
     moves: bool = False
     is_mirrored: bool = False
+    needs_past: bool = False
     has_one_table: bool = False
     is_replayed: bool = False
     headers: FileHeaders | None = None

@@ -31,7 +31,11 @@ from lakesql.source.table_changes import ChangesSource, changes_position, snapsh
 COMMITS = 20
 """So many commits of a table are read in one batch: each by itself, so that nothing in between is passed over."""
 
-_NOW, _BEFORE, _NUMBER = "_lakesql_now", "_lakesql_before", "_lakesql_number"
+NOW, BEFORE = "_lakesql_now", "_lakesql_before"
+"""The row of a key behind a commit, and before it."""
+
+_NUMBER = "_lakesql_number"
+_OP = f"CASE WHEN {BEFORE} IS NULL THEN 'c' WHEN {NOW} IS NULL THEN 'd' ELSE 'u' END"
 
 
 class SparkChanges(SparkSource):
@@ -52,8 +56,9 @@ class SparkChanges(SparkSource):
         table = load_table(session, _table(binding))
         head = table.currentSnapshot()
         at_ms = int(head.timestampMillis()) if head is not None else 0
-        now = session.table(str(_table(binding))).select(F.struct("*").alias(_NOW))
-        return _as_changes(now.withColumn(_BEFORE, F.lit(None).cast(now.schema[_NOW].dataType)), binding, at_ms)
+        now = session.table(str(_table(binding))).select(F.struct("*").alias(NOW))
+        rows = now.withColumn(BEFORE, F.lit(None).cast(now.schema[NOW].dataType))
+        return as_changes(rows, _table(binding), f"timestamp_millis({at_ms})")
 
     def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
         """The snapshots that lead to its newest one."""
@@ -72,9 +77,15 @@ class SparkChanges(SparkSource):
     def holdings(
         self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
     ) -> tuple[list[str], str]:
-        """Nothing that a rebuild needs is gone, as it begins with the rows that are there; and how many there are."""
-        head = next(iter(read_history(load_table(session, _table(binding)))), None)
-        return [], count(head.total if head else 0, "row")
+        """The rows that are there, with which a rebuild begins; what was before them is gone, where the model needs
+        it."""
+        history = [*read_history(load_table(session, _table(binding)))]
+        if not history:
+            return [], count(0, "row")
+        commits = [each for each in history if each.summary.get("operation") != "replace"]
+        has_past = len(commits) > 1 or history[-1].parent is not None
+        gone = [f"what {_table(binding)} had before its newest commit"] if binding.needs_past and has_past else []
+        return gone, count(history[0].total, "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +169,12 @@ class _Commits(PlannedBatches):
         except ChangesUnknownError as error:
             raise self._gone(error) from error
         empty = self.session.table(str(name)).limit(0)
-        gone = self._numbered(empty if changes.gone is None else changes.gone, _BEFORE)
-        come = self._numbered(empty if changes.come is None else changes.come, _NOW)
+        gone = self._numbered(empty if changes.gone is None else changes.gone, BEFORE)
+        come = self._numbered(empty if changes.come is None else changes.come, NOW)
         keys = [*map(_key, range(len(self.binding.stream.key))), _NUMBER]
         same = reduce(lambda one, other: one & other, (gone[key].eqNullSafe(come[key]) for key in keys))
-        return _as_changes(gone.join(come, same, "full").select(_NOW, _BEFORE), self.binding, commit.at_ms, number)
+        rows = gone.join(come, same, "full").select(NOW, BEFORE)
+        return as_changes(rows, name, f"timestamp_millis({commit.at_ms})", str(number))
 
     def _numbered(self, rows: DataFrame, name: str) -> DataFrame:
         """The rows as structs with their keys, and a number that tells those of one key apart, should there be some."""
@@ -180,16 +192,17 @@ class _Commits(PlannedBatches):
         )
 
 
-def _as_changes(rows: DataFrame, binding: StreamBinding, at_ms: int, number: int = 0) -> DataFrame:
-    """Raw records of rows as they are now and as they were before, each NULL where there is none: changes of a commit
-    that has this number in its batch."""
-    at = f"timestamp_millis({at_ms})"
-    op = f"CASE WHEN {_BEFORE} IS NULL THEN 'c' WHEN {_NOW} IS NULL THEN 'd' ELSE 'u' END"
+def as_changes(rows: DataFrame, table: TableName, at: str, number: str = "0", op: str = _OP) -> DataFrame:
+    """Raw records of rows as they are now (`NOW`) and as they were before (`BEFORE`), each NULL where there is none.
+
+    They are changes of a commit that was made `at` a time, and has a `number` in its batch. Both are SQL over `rows`,
+    as is what was done to each.
+    """
     return rows.selectExpr(
-        *raw_columns(text(str(_table(binding))), at),
-        f"coalesce({_NOW}, {_BEFORE}) AS {ROW}",
-        f"named_struct('op', {op}, 'ts', {at}, 'before', {_BEFORE}) AS {CHANGE}",
-        f"{number} AS {COMMIT_NUMBER}",
+        *raw_columns(text(str(table)), at),
+        f"coalesce({NOW}, {BEFORE}) AS {ROW}",
+        f"named_struct('op', {op}, 'ts', {at}, 'before', {BEFORE}) AS {CHANGE}",
+        f"CAST({number} AS int) AS {COMMIT_NUMBER}",
     )
 
 

@@ -104,6 +104,10 @@ class Batches(ABC):
     def rows(self) -> str:
         """Which rows the table has."""
 
+    def incomplete(self) -> str:
+        """Which changes of a feed are bad, by what they lack; '' where none is."""
+        return ""
+
     def updates(self) -> str:
         """What an update of a stored row does besides setting each of its columns; '' where it does nothing else."""
         return ""

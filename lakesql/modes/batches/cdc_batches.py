@@ -33,6 +33,7 @@ from lakesql.modes.batches.feed_rows import (
     check_feed,
     check_rows,
     check_state,
+    say_incomplete,
     say_unsent,
     stored_until_changed,
     untraceable_change,
@@ -128,6 +129,10 @@ class CdcBatches(Batches):
     def filtered(self) -> str:
         """A row that no longer passes is deleted."""
         return "a row that no longer passes leaves the table" if self.select.query.filters else ""
+
+    def incomplete(self) -> str:
+        """Changes that have no place in the sequence."""
+        return say_incomplete(self.select)
 
     def unsent(self) -> str:
         """What becomes of large values that an update leaves out because it has not changed them."""

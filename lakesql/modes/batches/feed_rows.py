@@ -98,6 +98,14 @@ def check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
     return (CheckRows(when, BATCH_VIEW, query, ACCEPTED_VIEW),)
 
 
+def say_incomplete(select: Select) -> str:
+    """Which changes of a feed are bad, by what they lack: what orders them and, of a table, what finds their rows."""
+    if select.feed is not None and select.feed.has_table_changes:
+        ordering = [name for name in select.sequence.values() if not name.startswith(_CHANGE)]
+        return f"changes whose {listed((*select.feed_keys.values(), *ordering), 'or')} is NULL"
+    return f"changes without {' or '.join(select.sequence.values())}" if select.sequence else ""
+
+
 def say_unsent(select: Select) -> str:
     """What becomes of large values that an update leaves out because it has not changed them."""
     if select.feed is None or not select.feed.record_envelope.is_of_log:

@@ -22,6 +22,7 @@ from lakesql.modes.batches.feed_rows import (
     check_feed,
     check_rows,
     check_state,
+    say_incomplete,
     say_unsent,
     stored_until_changed,
     untraceable_change,
@@ -129,6 +130,10 @@ class Scd2Batches(Batches):
         if self._is_of_feed:
             return "the version of a row that no longer passes ends"
         return "a change that is filtered out ends no version"
+
+    def incomplete(self) -> str:
+        """Changes that have no place in the sequence."""
+        return say_incomplete(self.select)
 
     def unsent(self) -> str:
         """What becomes of large values that an update leaves out because it has not changed them."""
