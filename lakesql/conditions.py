@@ -890,6 +890,18 @@ CONDITIONS: dict[str, Condition] = {
         "With `--fail-if-empty`: a model has read nothing, as no file or topic matches, or no record is there.",
         "Correct the stream's `path`, `topic` or connection, or see why nothing arrives.",
     ),
+    "no-views": Condition(
+        "A model has mode `view`, and the target's catalog has no views.",
+        "Use mode `table` or `materialized_view`, or another catalog: `sql`, `rest` or `hive`.",
+    ),
+    "stream-of-view": Condition(
+        "`stream('…')` names a model of mode `view`, in which nothing arrives.",
+        "Read it with `ref('…')`, or give it mode `materialized_view`, whose changes can be read.",
+    ),
+    "expectation-of-view": Condition(
+        "Something is expected of the rows of a view, which no run writes and so none looks at.",
+        "Say it as a data test, or store the rows: mode `materialized_view` or `table`.",
+    ),
     "stream-of-seed": Condition(
         "`stream('…')` names a seed, whose rows are replaced and never arrive.",
         "Join its table with `ref('…')`.",

@@ -15,6 +15,9 @@ RESERVED_PREFIX = "_lakesql_"
 RECORD = "_record"
 """The struct `topic, partition, offset, timestamp, key, headers` that every stream offers."""
 
+VIEW_MODEL = "lakesql.model"
+"""The property of a view that says which model it is."""
+
 CHANGE = "_change"
 """The struct that a stream with an `envelope` offers: what happened to the row."""
 

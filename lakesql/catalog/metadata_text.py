@@ -3,10 +3,12 @@ longer to import than all that is asked here."""
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 from lakesql.catalog.connect import BUSY_TIMEOUT_S, OpenCatalog, open_catalog
 from lakesql.location import local_folder
@@ -47,17 +49,46 @@ def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
     return None if found is None else metadata_text(found)
 
 
-def _read_embedded(file: Path, table: TableName) -> str | None:
-    """By the row of the table in the catalog's SQLite file, which names the metadata's."""
+def open_views(catalog: Catalog) -> ReadMetadata:
+    """What reads the metadata of the catalog's views, as Iceberg's specification of views has it. None of any where
+    only Java knows them.
+
+    It raises what `open_metadata` says.
+    """
+    file = sqlite_file(catalog)
+    if file is not None:
+        return lambda view: _read_embedded(file, view, "VIEW") if file.exists() else None
+    if catalog.type != "rest":
+        return lambda view: None
+
+    def read(view: TableName) -> str | None:
+        from pyiceberg.exceptions import NoSuchViewError
+
+        try:
+            found = open_catalog(catalog).iceberg.load_view((view.namespace, view.name))
+        except NoSuchViewError:
+            return None
+        return str(found.metadata.model_dump_json(by_alias=True))
+
+    return read
+
+
+def _read_embedded(file: Path, table: TableName, kind: Literal["TABLE", "VIEW"] = "TABLE") -> str | None:
+    """By the row of the table, or the view, in the catalog's SQLite file, which names the metadata's."""
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)) as opened:
+        opened.row_factory = sqlite3.Row
         found = opened.execute(
-            "SELECT metadata_location FROM iceberg_tables"
-            " WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
+            "SELECT * FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
             (table.catalog, table.namespace, table.name),
         ).fetchone()
     if found is None:
         return None
-    place = local_folder(str(found[0]))
+    row = dict(found)  # catalogs of before there were views say of no row what it is
+    if (row.get("iceberg_type") or "TABLE") != kind:
+        return None
+    place = local_folder(str(row["metadata_location"]))
     if place is None:
-        raise FileNotFoundError(f"{found[0]} is no file of this machine")
-    return place.read_text("utf-8")
+        raise FileNotFoundError(f"{row['metadata_location']} is no file of this machine")
+    written = place.read_bytes()
+    is_compressed = place.name.endswith((".gz.metadata.json", ".metadata.json.gz"))  # as Iceberg's are named
+    return (gzip.decompress(written) if is_compressed else written).decode("utf-8")

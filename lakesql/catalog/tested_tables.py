@@ -29,7 +29,7 @@ APPENDS = ("append", "replace")
 @dataclass(frozen=True, slots=True)
 class TestedTable:
     """A table at its current snapshot, `snapshot`: None where it has none. `columns` are types by names, as Spark has
-    them, but for `uuid`, which other engines do not have as text.
+    them, but for `uuid`, which other engines do not have as text. A view has no `table`: Spark alone reads its rows.
     """
 
     __test__ = False
@@ -38,10 +38,12 @@ class TestedTable:
     id: str
     snapshot: int | None
     columns: dict[str, str]
-    table: Table
+    table: Table | None
 
     def identify(self, columns: Collection[str] | None) -> list[str]:
         """The ids and types of these columns, or of all: with others their rows hold other values at one snapshot."""
+        if self.table is None:
+            return []
         fields = (each for each in self.table.schema().fields if columns is None or each.name in columns)
         return [f"{each.field_id} {each.name} {each.field_type}" for each in fields]
 
@@ -57,6 +59,11 @@ def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:
     return TestedTable(name, str(table.metadata.table_uuid), table.metadata.current_snapshot_id, columns, table)
 
 
+def view_to_test(name: TableName, columns: dict[str, str]) -> TestedTable:
+    """A view, with as much of its columns as is known."""
+    return TestedTable(name, "", None, columns, None)
+
+
 def _spark_type(field: NestedField) -> str:
     return spark_type(json.loads(field.model_dump_json(by_alias=True))["type"])
 
@@ -66,6 +73,8 @@ def appended_since(found: TestedTable, snapshot: int) -> int | None:
 
     None where that is not so, or cannot be told: `snapshot` has expired or is no ancestor, or rows were changed.
     """
+    if found.table is None:
+        return None
     appends = 0
     for each in metadata_of(found.table).history:
         if each.id == snapshot:
@@ -86,7 +95,7 @@ def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | Non
     from pyiceberg.io.pyarrow import ArrowScan
 
     table = found.table
-    if found.snapshot is None or found.snapshot == since:
+    if table is None or found.snapshot is None or found.snapshot == since:
         return
     chosen = tuple(columns)
     with reading(found.name, "rows"):

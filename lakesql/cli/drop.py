@@ -55,7 +55,7 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
             click.echo(f"There is nothing of '{name}' to remove: no table, no checkpoint.")
             return 0
         click.echo(f"{'This would be removed' if dry_run else 'To be removed'}, of model '{name}':")
-        for text in (*(f"table {table}" for table in remains.tables), *remains.folders):
+        for text in remains.shown:
             click.echo(f"  {text}")
         for reader in manifest.graph.readers.get(node_id("model", name), ()):
             click.echo(f"{reader.replace('.', ' ', 1).capitalize()} reads its table.")

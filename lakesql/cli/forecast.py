@@ -101,6 +101,7 @@ def command(
 
     manifest = project.load_project(given.options)
     names = selection.select_models(manifest, select, exclude, given.options)
+    names = selection.stored_models(manifest, names, given.options)
     said = ForecastInput(rows_per_second, row_bytes)
     forecasts, unknown = read_forecasts(manifest, names, said, after.length_ms, now_ms(), offline=offline)
     if output == "json":

@@ -36,6 +36,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
 
     manifest = project.load_project(given.options)
     names = selection.select_models(manifest, select, exclude, given.options)
+    names = selection.stored_models(manifest, names, given.options)
     held = [name for name in names if manifest.models[name].properties.freshness != NO_LIMITS]
     if names and not held:
         say("No selected model has `freshness` in its properties: nothing to check.", given.options)

@@ -97,7 +97,7 @@ def _list_orphans(manifest: Manifest, options: Options) -> None:
     for name, table in gone.items():
         click.echo(f"{name} table {table}")
     for model, remains in found.items():
-        for text in (*(f"table {table}" for table in remains.tables), *(f"folder {path}" for path in remains.folders)):
+        for text in remains.shown:
             click.echo(f"{model} {text}")
     if not found and not gone:
         say("Every table and checkpoint has its model.", options)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project, said_words, show_warnings
 from lakesql.cli.report import say
-from lakesql.errors import UsageError
+from lakesql.errors import UsageError, quoted
 from lakesql.graph.find_tests import add_tests, tested_ids
 from lakesql.graph.graph import Graph, GraphNode, with_results, with_states
 from lakesql.graph.manifest import Manifest, graph_with_tasks
@@ -126,17 +126,27 @@ def select_models(
     return names
 
 
+def stored_models(manifest: Manifest, names: Sequence[str], options: Options) -> tuple[str, ...]:
+    """Those of the models that have a table. That none of them has is told on stderr."""
+    stored = tuple(name for name in names if manifest.models[name].config.is_stored)
+    if names and not stored:
+        say(f"{quoted(names)}: no row of a view is stored. It is as fresh as what it reads.", options)
+    return stored
+
+
 def select_tables(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the selected models, each after those it reads, and of the selected seeds. An empty selection is
-    told on stderr."""
+    """The names of the selected models that have a table, each after those it reads, and of the selected seeds.
+
+    An empty selection is told on stderr.
+    """
     nodes = select(manifest, words, exclude, options)
-    models = tuple(node.name for node in nodes if node.resource_type == "model")
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
     seeds = tuple(node.name for node in nodes if node.resource_type == "seed")
-    if not models and not seeds:
+    if not names and not seeds:
         say("Neither a model nor a seed is selected: nothing to do.", options)
-    return models, seeds
+    return stored_models(manifest, names, options), seeds
 
 
 def select_seeds(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[str, ...]:

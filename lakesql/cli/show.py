@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
 @click.pass_obj
 def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
-    """Show rows of a model's table, in no order. Without --preview, no Java is needed.
+    """Show rows of a model's table, in no order. Without --preview, no Java is needed but for a view.
 
     MODEL may be a seed too.
 
@@ -45,7 +45,7 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
         project.check_model(manifest, name)
     elif preview or dead_letters:
         raise UsageError.of("usage", f"'{name}' is a seed: it has neither a SELECT nor dead letters.")
-    if preview:
+    if preview or not (name in manifest.seeds or manifest.models[name].config.is_stored):
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:
         columns, rows, note = _stored(manifest, name, limit, dead_letters)

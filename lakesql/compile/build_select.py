@@ -40,6 +40,7 @@ from lakesql.project.sort_order import ZORDER
 from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
 from lakesql.select.relation import QueryColumn, StreamShape
+from lakesql.select.views_read import inline_views
 from lakesql.select.watermarks import event_type, find_unfit
 from lakesql.stream.stream import Column, Stream, change_fields, model_stream
 from lakesql.stream.types import parse_type, stored_type, type_at
@@ -75,6 +76,8 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
         raise ProjectError(map(_no_columns, unknown))
     rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
+    views = _views_of(manifest, model, built)
+    rendered = rendered.edited((edit.start, edit.end, edit.text) for edit in inline_views(rendered.text, views))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
     this = (model.table.catalog.lower(), model.table.namespace.lower(), model.table.name.lower())
     query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this, model.config.reads)
@@ -167,18 +170,39 @@ def _shape_of(stream: Stream) -> StreamShape:
     return StreamShape(names, None, types, time, event_type(time, stream.types))
 
 
+def _views_of(manifest: Manifest, model: Model, built: dict[str, Select]) -> dict[tuple[str, ...], str]:
+    """The SELECTs of the views that a model reads, by the parts of their names in small letters."""
+    views: dict[tuple[str, ...], str] = {}
+    for name in _refs_of(model):
+        read = manifest.models.get(name)
+        if read is None or read.config.is_stored:
+            continue
+        table = read_table(manifest, name)
+        parts = (table.catalog.lower(), table.namespace.lower(), table.name.lower())
+        views[parts] = build_select(manifest, name, built).query.sql
+    return views
+
+
+def _refs_of(model: Model) -> Iterable[str]:
+    """The models and seeds that a model reads by `ref`, each once."""
+    return dict.fromkeys(found.name for found in model.facts.refs)
+
+
 def _tables_of(
     manifest: Manifest, model: Model, built: dict[str, Select]
 ) -> dict[tuple[str, ...], tuple[QueryColumn, ...]]:
     """The columns of the tables that a model joins: of models as far as their SELECTs tell, of seeds."""
     tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
-    for name in {found.name: None for found in model.facts.refs}:
+    for name in _refs_of(model):
         if name in manifest.deferred:
             continue  # it may have been written by another version of that model
         if name in manifest.seeds:
             seed = manifest.seeds[name]
             path = seed.table.catalog.lower(), seed.table.namespace.lower(), seed.table.name.lower()
             tables[path] = tuple(QueryColumn(it.name, 0, type=parse_type(stored_type(it.type))) for it in seed.columns)
+            continue
+        if not manifest.models[name].config.is_stored:
+            tables |= _tables_of(manifest, manifest.models[name], built)
             continue
         try:
             read = build_select(manifest, name, built)

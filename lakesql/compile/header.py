@@ -67,6 +67,9 @@ def _say_refreshes(select: Select) -> dict[str, str]:
     """What happens around the refreshes of a model that reads tables."""
     names = map(whole_name, select.query.tables)
     mode = refreshes_of(select)
+    if not select.model.config.is_stored:
+        read = {f"FROM {name}": "the table as it is when somebody reads the view" for name in names}
+        return {**read, "rows": mode.rows(), "kept": mode.kept_by()}
     return {
         **{f"FROM {name}": "the table as it is when a refresh begins" for name in names},
         "refreshes": _refreshes(select),

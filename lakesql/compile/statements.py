@@ -31,7 +31,7 @@ from lakesql.compile.table import (
 )
 from lakesql.model.config import PartitionField
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks
-from lakesql.modes.batches.all_batches import batches_of
+from lakesql.modes.batches.all_batches import batches_of, view_of
 from lakesql.names import DELETED_AT, Memory
 
 
@@ -41,6 +41,9 @@ def compiled_text(select: Select) -> str:
     They are what Spark is given, but for the CREATE TABLE, which is shown without the properties that each table has.
     """
     model = select.model
+    if not model.config.is_stored:
+        when = "when the SELECT has changed, or the columns of what it reads: the view"
+        return "\n\n".join((render_header(select), _section(when, view_of(select).statement()))) + "\n"
     table = build_table_spec(model.table, compiled_columns(select), model.config, model.properties.description)
     parts = [render_header(select), _table_section(table)]
     for kind in select.writing.memories:

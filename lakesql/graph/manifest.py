@@ -42,6 +42,7 @@ from lakesql.seed.seed import Seed, build_seed
 from lakesql.seed.seed_contract import SeedContract, read_seed_contract
 from lakesql.stream.event_time import is_expression
 from lakesql.stream.stream import Stream, read_stream
+from lakesql.template.reader import Reference
 from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
@@ -243,6 +244,24 @@ def own_table(manifest: Manifest, name: str) -> TableName:
     """The table of a model, or of a seed."""
     seed = manifest.seeds.get(name)
     return seed.table if seed is not None else manifest.models[name].table
+
+
+def stored_refs(manifest: Manifest, model: Model) -> tuple[Reference, ...]:
+    """What a model reads by `ref` that has rows: tables, and in the place of a view what its own SELECT reads."""
+    found: list[Reference] = []
+    for reference in model.facts.refs:
+        read = manifest.models.get(reference.name)
+        if read is None or read.config.is_stored:
+            found.append(reference)
+            continue
+        found += (replace(each, place=reference.place) for each in stored_refs(manifest, read))
+    return tuple(found)
+
+
+def with_stored_rows(manifest: Manifest) -> Manifest:
+    """The manifest whose views are tables, so that a unit test can give their rows, or expect them."""
+    models = {name: replace(each, config=each.config.as_stored()) for name, each in manifest.models.items()}
+    return replace(manifest, models=models)
 
 
 def ref_id(manifest: Manifest, name: str) -> str:
@@ -539,6 +558,11 @@ def _check_references(
                 why = "Its rows are replaced as a whole when its file has changed; none arrives."
                 fix = f"Join its table to a stream with ref('{reference.name}')."
                 yield Problem("stream-of-seed", what, why, fix, reference.place)
+            elif read is not None and not read.config.is_stored:
+                what = f"'{reference.name}' is a view, and cannot be read as a stream."
+                why = "It has no rows of its own; nothing arrives in it."
+                fix = f"Read it with ref('{reference.name}'), or give it mode 'materialized_view'."
+                yield Problem("stream-of-view", what, why, fix, reference.place)
             elif read is None and all_declared and reference.name not in table_names:
                 hint = did_you_mean(reference.name, {*streams, *models})
                 what = f"stream('{reference.name}') names no stream."

@@ -281,8 +281,14 @@ class TableConfig:
     """The word in `config(mode=…)`."""
     reads: ClassVar[Literal["streams", "tables"]] = "streams"
     """What the SELECT's FROM reads: what arrives in streams, or tables alone, as they are."""
+    is_stored: ClassVar[bool] = True
+    """Whether the model has a table, and not a view alone."""
     own_effects: ClassVar[Mapping[str, OptionEffect]] = MappingProxyType({})
     """What another value of an option that the mode has, and not all have, means for a table that has rows."""
+
+    def as_stored(self) -> TableConfig:
+        """The same where the model's rows are stored in any case, as unit tests have them."""
+        return self
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
         """How the batches of a SELECT of which this is known change the table."""

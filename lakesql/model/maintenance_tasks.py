@@ -105,6 +105,8 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
     """The tasks of a model: those of its own table, of its dead letters, and of what its batches may remember."""
+    if not model.config.is_stored:
+        return ()
     has_records = model.config.reads == "streams"
     tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter} if has_records else {}
     tables |= {model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind) for kind in model.config.memories}
@@ -121,7 +123,7 @@ def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
 
 def own_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
     """The tasks of a model's own table: none, where somebody else maintains it."""
-    if not is_maintained(model):
+    if not is_maintained(model) or not model.config.is_stored:
         return ()
     tasks: list[MaintenanceTask] = []
     for name, options in model.config.maintenance.procedures.items():

@@ -8,10 +8,11 @@ from lakesql.modes.cdc import Cdc
 from lakesql.modes.materialized_view import MaterializedView
 from lakesql.modes.scd2 import Scd2
 from lakesql.modes.upsert import Upsert
+from lakesql.modes.view import View
 from lakesql.modes.whole_table import WholeTable
 
 MODES: dict[str, type[TableConfig]] = {
-    kind.mode: kind for kind in (Append, Upsert, Cdc, Scd2, WholeTable, MaterializedView)
+    kind.mode: kind for kind in (Append, Upsert, Cdc, Scd2, WholeTable, MaterializedView, View)
 }
 """The modes that write a table. Another one is added here, and to `modes/batches/all_batches.py`."""
 

@@ -106,8 +106,12 @@ def _review_added(after: Select) -> ModelReview:
     what = f"Table {model.table} is made, and its streams are read from their `start`."
     if has_refreshes(after):
         what = f"Table {model.table} is made, with the rows of its SELECT."
+    if not model.config.is_stored:
+        what = f"View {model.table} is made."
     do = f"lakesql run --select {model.name}"
     reasons = [Reason("added", "model-added", what, model.place, do)]
+    if not model.config.is_stored:
+        return ModelReview(model.name, tuple(reasons), statements=Statements(None, compiled_text(after)))
     try:
         steps = plan_table(model.name, spec, model.config.on_schema_change, None, frozenset(), after.compared)
     except RunError as error:
@@ -119,6 +123,8 @@ def _review_added(after: Select) -> ModelReview:
 def _review_removed(old: Version, name: str) -> ModelReview:
     model = old.manifest.models[name]
     what = f"Table {model.table} stays as it is, with its checkpoint, and is kept fresh no longer."
+    if not model.config.is_stored:
+        what = f"View {model.table} stays as it is."
     do = f"To remove them: lakesql drop {name}"
     reason = Reason("removed", "model-removed", what, Place(model.path), do)
     return ModelReview(name, (reason,), statements=Statements(_text(old, name), None))

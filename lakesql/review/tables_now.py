@@ -70,7 +70,7 @@ def _judge(
     model: ModelReview, old: Version | None, new: Version, found: LiveModel, topics: Mapping[str, FoundTopics]
 ) -> ModelReview:
     after = new.select(model.name)
-    if not isinstance(after, Select):
+    if not isinstance(after, Select) or not after.model.config.is_stored:
         return model
     table = found.table
     if isinstance(table, Unknown):

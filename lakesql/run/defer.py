@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from lakesql.errors import Problem, UsageError
-from lakesql.graph.manifest import Manifest, own_table, reads_model
+from lakesql.graph.manifest import Manifest, own_table, reads_model, stored_refs
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.template.reader import Reference
@@ -35,7 +35,7 @@ def defer_refs(
                 continue
             if is_there and not is_there(read.table):
                 problems.append(_refuse_stream(read, state[read.name], reference))
-        for reference in facts.refs:
+        for reference in stored_refs(manifest, manifest.models[model]):
             name, own = reference.name, own_table(manifest, reference.name)
             if name in deferred or not _is_wanted(name, own, names, state):
                 continue

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_tables, newest_writer
+from lakesql.compile.quote import table_name
 from lakesql.engine.ledger.swap import drop_table
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
+from lakesql.engine.spark.catalog_views import list_views
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_SUFFIX
@@ -38,7 +41,7 @@ def model_of(folder: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What there is of a model: tables, and folders of checkpoints and leases.
+    """What there is of a model: tables, a view, and folders of checkpoints and leases.
 
     `foreign` are tables with batches of a model of this name from other checkpoints: of another project, or target.
     """
@@ -46,9 +49,19 @@ class Remains:
     tables: tuple[TableName, ...] = ()
     folders: tuple[str, ...] = ()
     foreign: tuple[TableName, ...] = ()
+    views: tuple[TableName, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.tables or self.folders)
+        return bool(self.tables or self.folders or self.views)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Each of them in words."""
+        return (
+            *(f"table {table}" for table in self.tables),
+            *(f"view {view}" for view in self.views),
+            *(f"folder {path}" for path in self.folders),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,7 @@ class Dropper:
         for name in sorted(CheckpointFiles(self.session, self.manifest.target.checkpoints).names()):
             if model := model_of(name):
                 folders.setdefault(model, []).append(checkpoint_of(self.manifest.target, name))
+        views = self._views(namespaces, folders)
         foreign: dict[TableName, str] = {}
         writers = self._writers(set(there) - owners.keys())
         checkpoints = {model: self._checkpoints(folders.get(model, ())) for model in {it[0] for it in writers.values()}}
@@ -86,8 +100,16 @@ class Dropper:
                 tuple(table for table in there if owners.get(table) == model),
                 tuple(folders.get(model, ())),
                 tuple(table for table in there if foreign.get(table) == model),
+                tuple(view for view, owner in views.items() if owner == model),
             )
-            for model in sorted({*(owners[table] for table in there if table in owners), *foreign.values(), *folders})
+            for model in sorted(
+                {
+                    *(owners[table] for table in there if table in owners),
+                    *foreign.values(),
+                    *folders,
+                    *views.values(),
+                }
+            )
         }
 
     def find_orphans(self) -> Mapping[str, Remains]:
@@ -105,11 +127,19 @@ class Dropper:
                 time.sleep(LOOK_EVERY_S)
             for table in reversed(remains.tables):  # what stands beside a table may be known by that alone
                 drop_table(self.session, table)
+            for view in remains.views:
+                self.session.sql(f"DROP VIEW IF EXISTS {table_name(view)}")
             own = checkpoint_of(self.manifest.target, model) + LEASE_SUFFIX
             for folder in remains.folders:
                 if folder != own:
                     CheckpointFiles(self.session, folder).remove_all()
         CheckpointFiles(self.session, own).remove_all()
+
+    def _views(self, namespaces: Iterable[str], folders: Collection[str]) -> Mapping[TableName, str]:
+        """The models whose views there are: of the project, and those that have had a lease among its checkpoints."""
+        catalog = self.manifest.target.catalog.name
+        found = chain.from_iterable(list_views(self.session, catalog, each) for each in sorted(namespaces))
+        return {view: model for view, model in found if model in self.manifest.models or model in folders}
 
     def _writers(self, tables: set[TableName]) -> Mapping[TableName, tuple[str, str]]:
         """The model and the checkpoint that have written each table, of which there are some.

@@ -196,7 +196,7 @@ class ModelJobs:
         refresh = Refresh(select, hash_of(select), context.catalog, emit, reach)
         files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, model))
         keep = partial(keep_analysis, context.manifest, context.catalog, bound, files)
-        keeper = open_keeper(context, select)
+        keeper = open_keeper(context, select) if select.model.config.is_stored else None
         job = RefreshJob(refresh, new_session(context.session), keeper, continuous, is_forced, keep)
         job.start()
         return job

@@ -21,21 +21,21 @@ from itertools import permutations
 from lakesql import __version__
 from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, check_warehouse
-from lakesql.catalog.metadata_text import ReadMetadata, open_metadata, read_opened
+from lakesql.catalog.metadata_text import ReadMetadata, open_metadata, open_views, read_opened
 from lakesql.clock import now_ms
 from lakesql.compile.quote import whole_name
 from lakesql.compile.select import Select
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty
-from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.graph.manifest import Manifest, read_table, reads_model, stored_refs
 from lakesql.ledger.entry import is_untouched, ledger_tag, newest_entry
 from lakesql.ledger.inputs import InputSnapshot, read_inputs, table_of
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.modes.batches.all_batches import refreshes_of
-from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
+from lakesql.modes.batches.all_batches import refreshes_of, view_of
+from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX, VIEW_MODEL
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
 from lakesql.progress.decide import decide_all
@@ -146,9 +146,13 @@ _FindTable = Callable[[TableName], _MetadataTable | None]
 class _Existing:
     """What is there. Each table is read once, and each connection is asked once, for all of its streams."""
 
-    def __init__(self, read: ReadMetadata, connections: Mapping[str, Source], streams: Sequence[Stream]) -> None:
+    def __init__(
+        self, read: ReadMetadata, read_view: ReadMetadata, connections: Mapping[str, Source], streams: Sequence[Stream]
+    ) -> None:
         self.find = _finder(read)
         """What finds a table of this name, with the digest of what decides which rows it takes."""
+        self.read_view = read_view
+        """What reads the metadata of a view of this name."""
         self._connections = connections
         self._streams = streams
         self._states: Mapping[str, SourceState] | None = None
@@ -187,7 +191,8 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
         return None
     check_warehouse(manifest.target.catalog)
     streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
-    found = _Existing(open_metadata(manifest.target.catalog), manifest.target.connections, list(streams.values()))
+    catalog = manifest.target.catalog
+    found = _Existing(open_metadata(catalog), open_views(catalog), manifest.target.connections, list(streams.values()))
     looked = []
     for name, each in bound.items():
         started = time.monotonic()
@@ -227,7 +232,20 @@ def _is_right(bound: BoundSelect, folder: str, catalog: Catalog, found: _Existin
     """Whether the table has all that the model reads, as it is now."""
     if bound.select.model.config.reads == "streams":
         return _has_read_all(bound, folder, catalog, found)
+    if not bound.select.model.config.is_stored:
+        return _is_view_of(bound.select, found.read_view)
     return _is_made_of_newest(bound.select, found.find)
+
+
+def _is_view_of(select: Select, read: ReadMetadata) -> bool:
+    """Whether the view of a model is there, with the SELECT that the model has now."""
+    text = read(select.model.table)
+    if text is None:
+        return False
+    view = json.loads(text)
+    current = [each for each in view["versions"] if each["version-id"] == view["current-version-id"]]
+    said = [each["sql"] for version in current for each in version["representations"] if each["dialect"] == "spark"]
+    return view["properties"].get(VIEW_MODEL) == select.model.name and said == [view_of(select).sql]
 
 
 def _is_made_of_newest(select: Select, find: _FindTable) -> bool:
@@ -255,7 +273,8 @@ def _analysis(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> Analy
     select = bound.select
     model, facts = select.model, select.model.facts
     streams = (reads_model(manifest, found.name) for found in facts.streams)
-    names = {model.table, *(read_table(manifest, found.name) for found in facts.refs)}
+    names = {read_table(manifest, found.name) for found in stored_refs(manifest, model)}
+    names |= {model.table} if model.config.is_stored else set()
     names |= {read.table for read in streams if read is not None}
     names |= {model.table.tombstones} if select.writing.retention is not None else set()
     shapes = {str(name): found.shape for name in sorted(names, key=str) if (found := find(name)) is not None}

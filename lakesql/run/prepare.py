@@ -30,7 +30,7 @@ from lakesql.engine.refresh.refresh_table import RefreshStep
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, FilesLeftOut, Noted
-from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.graph.manifest import Manifest, read_table, reads_model, stored_refs
 from lakesql.model.maintenance_tasks import is_maintained, maintenance_tasks, said_at
 from lakesql.model.model import Model
 from lakesql.progress.decide import check_rebuilt, decide_all
@@ -98,7 +98,9 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         context.emit(Noted(text, now_ms(), select.model.name))
 
     check_tables(context.manifest, context.catalog, select)
-    for text in outdated_seeds(context.manifest, context.catalog, (found.name for found in select.model.facts.refs)):
+    for text in outdated_seeds(
+        context.manifest, context.catalog, (found.name for found in stored_refs(context.manifest, select.model))
+    ):
         context.emit(Noted(text, now_ms(), select.model.name))
     sources = read_sources(session, context.brokers, bindings)
     for empty in empty_streams(select.model.name, sources):
@@ -180,7 +182,7 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
     readers = [
         TableReader(other.name, other.table)
         for other in manifest.models.values()
-        if model.name in other.config.compared_inputs(found.name for found in other.facts.refs)
+        if model.name in other.config.compared_inputs(found.name for found in stored_refs(manifest, other))
     ]
     readers += [
         TableReader(other.name, other.table, checkpoint_of(manifest.target, other.name))
@@ -232,9 +234,8 @@ def check_specs(session: SparkSession, model: Model) -> None:
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
     """Raise `RunError` (`table-missing`) for models that this one reads and that have never run, and for seeds."""
-    facts = select.model.facts
-    read = [(found, read_table(manifest, found.name)) for found in facts.refs]
-    models = [(found, reads_model(manifest, found.name)) for found in facts.streams]
+    read = [(found, read_table(manifest, found.name)) for found in stored_refs(manifest, select.model)]
+    models = [(found, reads_model(manifest, found.name)) for found in select.model.facts.streams]
     read += [(found, model.table) for found, model in models if model is not None]
     missing = [
         Problem(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakesql.engine.batch.streaming_query import Backlog
+from lakesql.engine.refresh.make_view import make_view
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.spark.session import activate
 from lakesql.model.config import Every
@@ -23,7 +24,8 @@ LOOKS_EVERY_S = 1.0
 """How often it is looked whether an input has changed, where that is what a refresh waits for."""
 
 TIMED_EVERY_S = 60.0
-"""How often a view is refreshed whose rows change with time, where no interval is its trigger."""
+"""How often a view is refreshed whose rows change with time, where no interval is its trigger; and how often it is
+looked whether one of which no row is stored is still over the columns that its tables have."""
 
 _POLL_S = 0.1
 
@@ -90,6 +92,8 @@ class RefreshJob:
         """How long it is from the end of a refresh until it is looked whether the next one is due: by time alone where
         the rows change with it."""
         trigger = self.refresh.select.model.trigger
+        if not self.refresh.select.model.config.is_stored:
+            return TIMED_EVERY_S
         if isinstance(trigger, Every):
             return trigger.interval_ms / 1000
         is_timed = refreshes_of(self.refresh.select).plan.is_timed
@@ -97,7 +101,11 @@ class RefreshJob:
 
     def _refresh_once(self) -> None:
         self.is_busy = True
-        head = refresh_table(self.refresh, self.session, is_forced=self.is_forced)
+        head = None
+        if self.refresh.select.model.config.is_stored:
+            head = refresh_table(self.refresh, self.session, is_forced=self.is_forced)
+        else:
+            make_view(self.refresh, self.session)
         self.is_forced = False
         self.keep()
         if head is not None and self.continuous and self.keeper is not None:

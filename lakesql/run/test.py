@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import missing_table
-from lakesql.catalog.tested_tables import TestedTable, appended_since, find_table, read_columns_of, store_failures
+from lakesql.catalog.tested_tables import (
+    TestedTable,
+    appended_since,
+    find_table,
+    read_columns_of,
+    store_failures,
+    view_to_test,
+)
+from lakesql.compile.build_select import build_select
+from lakesql.compile.select import output_columns
 from lakesql.errors import LakesqlError, RunError, explain_missing
 from lakesql.graph.manifest import Manifest, own_table
 from lakesql.model.data_tests import DataTest
@@ -79,10 +88,12 @@ def run_data_tests(
             end(found)
         else:
             prepared[test.name] = found
-    for_spark = dict.fromkeys(prepared, "--engine spark") if run.engine == "spark" else {}
-    if run.engine == "duckdb" and prepared:
+    for_spark = {name: f"view {each.views[0]}" for name, each in prepared.items() if each.views}
+    if run.engine == "spark":
+        for_spark = dict.fromkeys(prepared, "--engine spark")
+    if on_duck := {name: each for name, each in prepared.items() if name not in for_spark}:
         with open_duck(run.manifest.outputs.cache) as connection:
-            _DuckRun(run, connection, prepared, positions, end, for_spark).run()
+            _DuckRun(run, connection, on_duck, positions, end, for_spark).run()
     if for_spark:
         _run_on_spark(run, {name: (prepared[name], why) for name, why in for_spark.items()}, end)
     for name, each in prepared.items():
@@ -101,6 +112,11 @@ class _Prepared:
     compiled: str
 
     @property
+    def views(self) -> tuple[str, ...]:
+        """Those that it reads which have no rows of their own."""
+        return tuple(name for name, table in self.tables.items() if table.table is None)
+
+    @property
     def digest(self) -> str:
         """What the test is, wherever it stands, and which columns of its table it reads."""
         return digest(self.query.text, *self.tables[self.test.model].identify(self.query.reads[self.test.model]))
@@ -110,12 +126,20 @@ def _find_tables(run: TestRun, tests: Iterable[DataTest]) -> dict[str, TestedTab
     found: dict[str, TestedTable | RunError] = {}
     for name in dict.fromkeys(model for test in tests for model in test.depends_on):
         table = own_table(run.manifest, name)
+        if not _is_stored(run.manifest, name):
+            columns = output_columns(build_select(run.manifest, name))
+            found[name] = view_to_test(table, {column.name: column.type for column in columns})
+            continue
         fix = f"Fill it: lakesql seed --select {name}" if name in run.manifest.seeds else ""
         try:
             found[name] = find_table(run.catalog, table) or missing_table(run.catalog, table, fix)
         except RunError as error:
             found[name] = error
     return found
+
+
+def _is_stored(manifest: Manifest, name: str) -> bool:
+    return name in manifest.seeds or manifest.models[name].config.is_stored
 
 
 def _prepare(run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | RunError]) -> _Prepared | TestResult:
@@ -127,7 +151,7 @@ def _prepare(run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | Ru
             case table:
                 there[model] = table
     try:
-        query = build_test_query(run.manifest, test, {model: table.columns for model, table in there.items()})
+        query = build_test_query(run.manifest, test, {model: table.columns or None for model, table in there.items()})
     except LakesqlError as error:
         return _ended_by(test, error)
     path = run.manifest.outputs.compiled / test.compiled_path

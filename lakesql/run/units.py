@@ -43,7 +43,7 @@ from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, Problem, ProjectError
-from lakesql.graph.manifest import Manifest, own_table
+from lakesql.graph.manifest import Manifest, own_table, with_stored_rows
 from lakesql.model.config import AvailableNow
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
@@ -86,7 +86,7 @@ def run_tests_on_spark(
     Spark raises.
     """
     with TemporaryDirectory(prefix="lakesql-unit-") as folder:
-        own = embedded(manifest, Path(folder))
+        own = with_stored_rows(embedded(manifest, Path(folder)))
         build_all(own, tests)
         settings = session_settings(own, (), say)
         if reads_later is not None:

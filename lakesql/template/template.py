@@ -8,8 +8,8 @@ No Python is generated from a template, and none of its objects is in a template
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from jinja2 import nodes
@@ -68,6 +68,32 @@ class Rendered:
             return self.lines.place(0)
         piece = self.pieces[index]
         return self.lines.place(piece.origin + (min(offset, len(self.text)) - piece.start) * piece.verbatim)
+
+    def edited(self, edits: Iterable[tuple[int, int, str]]) -> Rendered:
+        """The same with other texts in the place of parts of it, each given by its start, its end and the text.
+
+        They are in their order. What stands there now comes from where the part began.
+        """
+        texts: list[str] = []
+        pieces: list[Piece] = []
+        size, done = 0, 0
+        for start, end, text in (*edits, (len(self.text), len(self.text), "")):
+            pieces += self._pieces_between(done, start, size - done)
+            size += start - done
+            replaced = self._pieces_between(start, start + 1, size - start)
+            pieces += (replace(piece, verbatim=False) for piece in replaced)
+            texts += (self.text[done:start], text)
+            size, done = size + len(text), end
+        return Rendered("".join(texts), tuple(pieces), self.lines)
+
+    def _pieces_between(self, start: int, end: int, moved: int) -> Iterator[Piece]:
+        """The pieces of a part of the text, which is moved by so many characters."""
+        for piece, following in zip(self.pieces, (*self.pieces[1:], None), strict=True):
+            stop = following.start if following is not None else len(self.text)
+            first = max(piece.start, start)
+            if first < min(stop, end):
+                origin = piece.origin + (first - piece.start) * piece.verbatim
+                yield Piece(first + moved, origin, piece.verbatim)
 
 
 def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:

@@ -28,7 +28,7 @@ from lakesql.compile.select import Select, output_columns
 from lakesql.compile.table import TableColumn
 from lakesql.decode import Node
 from lakesql.errors import InternalError, Problem, ProjectError
-from lakesql.graph.manifest import Manifest, own_table
+from lakesql.graph.manifest import Manifest, own_table, with_stored_rows
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.modes.batches.all_batches import batches_of
@@ -53,6 +53,7 @@ def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
 
     Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
     """
+    manifest = with_stored_rows(manifest)
     results, problems = [], dict[Problem, None]()
     built: dict[str, dict[str, Select]] = {}
     with duckdb.connect(config={"threads": 1, "enable_external_access": False}) as connection:

@@ -54,8 +54,8 @@ def given_changes(session: SparkSession, table: TableName, changes: Sequence[str
     """Changes of a table's rows, each a JSON object: its `op`, the rows `now` and `before`, the time of its commit in
     milliseconds, `at_ms`, and the `number` by which it follows others."""
     row = T.StructType([T.StructField(it.name, it.dataType) for it in session.table(table_name(table)).schema.fields])
-    schema = T.StructType().add("op", "string").add("now", row).add("before", row).add("at_ms", "bigint")
-    found = _read_json(session, changes, schema.add("number", "int"))
+    schema = T.StructType().add("op", "string").add("now", row).add("before", row).add("at_ms", T.LongType())
+    found = _read_json(session, changes, schema.add("number", T.IntegerType()))
     rows = found.withColumnsRenamed({"now": NOW, "before": BEFORE})
     return as_changes(rows, table, "timestamp_millis(at_ms)", "number", "op")
 

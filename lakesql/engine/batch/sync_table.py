@@ -15,6 +15,7 @@ from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.engine.ledger.swap import drop_table
+from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied
 from lakesql.model.config import SchemaChange
@@ -76,6 +77,7 @@ class TableSync:
     def _apply(self, spec: TableSpec, policy: SchemaChange, compared: Mapping[str, tuple[str, ...]]) -> None:
         name, state = self._select.model.name, load_table_state(self._catalog, spec.name)
         if state is None and spec.name == self._select.model.table:
+            refuse_view(self._session, self._select.model)
             self._drop_memories()
         for step in plan_table(name, spec, policy, state, list_namespaces(self._catalog), compared):
             for statement in step.statements:

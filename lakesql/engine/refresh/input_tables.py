@@ -34,15 +34,20 @@ def _load(session: SparkSession, select: Select, name: str) -> JavaTable:
     except (Py4JJavaError, PySparkException) as error:
         kind, _ = read_cause(error)
         if kind in _ABSENT:
-            what = f"Table {name}, which model '{select.model.name}' reads, is not there."
-            fix = f"Run the model that writes it first, or with this one: lakesql run --select +{select.model.name}"
-            raise RunError.of("table-missing", what, fix=fix, place=select.model.place) from None
+            raise missing_input(select, name) from None
         if isinstance(error, IllegalArgumentException):  # Iceberg's of a table that is not its own
             what = f"{name}, which model '{select.model.name}' reads, is no Iceberg table."
             why = "A refresh reads each table at one snapshot, and the ledger says which: other tables have none."
             fix = "Read it by a stream into a table of its own, or give the model an Iceberg table."
             raise RunError.of("input-not-iceberg", what, why=why, fix=fix, place=select.model.place) from None
         raise
+
+
+def missing_input(select: Select, name: str) -> RunError:
+    """The error of a table that is not there."""
+    what = f"Table {name}, which model '{select.model.name}' reads, is not there."
+    fix = f"Run the model that writes it first, or with this one: lakesql run --select +{select.model.name}"
+    return RunError.of("table-missing", what, fix=fix, place=select.model.place)
 
 
 _ABSENT = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "NoSuchTableException", "NoSuchNamespaceException"})

@@ -30,6 +30,7 @@ from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, Staged, begin_commit, publish, stage, stage_nothing, until_published
 from lakesql.engine.refresh.changed_view import InFullError, open_changed_rows
 from lakesql.engine.refresh.input_tables import load_inputs, pin, show_inputs
+from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import RunError, quoted
@@ -85,6 +86,8 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     former = snapshots.read_entry(table, model.name) if table is not None else None
     if table is not None:
         _check_writer(refresh, table, former)
+    else:
+        refuse_view(session, model)
     is_own = table is not None and is_untouched(snapshots.read_ledger(table, (ledger_tag(model.name),)), model.name)
     is_same = former is not None and former.query == refresh.query and not is_forced
     is_current = is_same and is_own and former is not None and read_inputs(former.inputs) == inputs

@@ -15,10 +15,12 @@ from lakesql.modes.batches.refreshed_batches import RefreshedBatches
 from lakesql.modes.batches.scd2_batches import Scd2Batches
 from lakesql.modes.batches.upsert_batches import UpsertBatches
 from lakesql.modes.batches.view_refreshes import ViewRefreshes
+from lakesql.modes.batches.view_statement import ViewStatement
 from lakesql.modes.cdc import Cdc
 from lakesql.modes.materialized_view import MaterializedView
 from lakesql.modes.scd2 import Scd2
 from lakesql.modes.upsert import Upsert
+from lakesql.modes.view import View
 from lakesql.modes.whole_table import WholeTable
 
 BATCHES: dict[type[TableConfig], Callable[[Select, Any], Batches]] = {
@@ -28,6 +30,7 @@ BATCHES: dict[type[TableConfig], Callable[[Select, Any], Batches]] = {
     Scd2: Scd2Batches,
     WholeTable: RefreshedBatches,
     MaterializedView: ViewRefreshes,
+    View: ViewStatement,
 }
 
 
@@ -35,6 +38,13 @@ def batches_of(select: Select) -> Batches:
     """What the batches of the SELECT do in its mode."""
     config = select.model.config
     return BATCHES[type(config)](select, config)
+
+
+def view_of(select: Select) -> ViewStatement:
+    """The statement of a SELECT that is a view."""
+    view = batches_of(select)
+    assert isinstance(view, ViewStatement), "the rows of other modes are stored"
+    return view
 
 
 def refreshes_of(select: Select) -> RefreshedBatches:

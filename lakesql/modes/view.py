@@ -1,0 +1,51 @@
+"""Mode `view`: a SELECT over tables as a view of the catalog, of which no row is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from lakesql.model.config import (
+    NOTHING_KNOWN,
+    Late,
+    OnChange,
+    PartitionField,
+    SchemaChange,
+    SortField,
+    TableConfig,
+    Trigger,
+)
+from lakesql.model.writing import Reads, Writing
+from lakesql.modes.whole_table import WholeTable
+from lakesql.project.procedures import Maintenance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View(TableConfig):
+    """`mode='view'`: the rows of the SELECT, made when somebody reads it.
+
+    Nothing is written but the view itself, when its SELECT has changed: the options of tables and batches have one
+    value each.
+    """
+
+    trigger: Trigger | None = field(default=OnChange(), init=False)
+    partition_by: tuple[PartitionField, ...] = field(default=(), init=False)
+    order_by: tuple[SortField, ...] = field(default=(), init=False)
+    properties: Mapping[str, str] = field(default_factory=dict, init=False)
+    on_schema_change: SchemaChange = field(default="sync_all_columns", init=False)
+    max_dead_letter_ratio: float = field(default=1.0, init=False)
+    late: Late = field(default="count", init=False)
+    maintenance: Maintenance = field(default_factory=Maintenance, init=False)
+
+    mode: ClassVar[str] = "view"
+    reads: ClassVar[Literal["streams", "tables"]] = "tables"
+    is_stored: ClassVar[bool] = False
+
+    def as_stored(self) -> TableConfig:
+        """A table that is made anew has the same rows."""
+        return WholeTable(namespace=self.namespace, table=self.table, tags=self.tags, meta=self.meta)
+
+    def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
+        """No row is written."""
+        return Writing(mode=self.mode)
