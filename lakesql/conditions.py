@@ -892,7 +892,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "no-views": Condition(
         "A model has mode `view`, and the target's catalog has no views.",
-        "Use mode `table` or `materialized_view`, or another catalog: `sql`, `rest` or `hive`.",
+        "Use mode `table` or `materialized_view`, whose rows are stored, or another catalog.",
     ),
     "stream-of-view": Condition(
         "`stream('…')` names a model of mode `view`, in which nothing arrives.",

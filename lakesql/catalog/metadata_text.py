@@ -50,27 +50,15 @@ def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
 
 
 def open_views(catalog: Catalog) -> ReadMetadata:
-    """What reads the metadata of the catalog's views, as Iceberg's specification of views has it. None of any where
-    only Java knows them.
+    """What reads the metadata of the catalog's views, as Iceberg's specification of views has it: of an embedded
+    catalog's alone, None of any other.
 
     It raises what `open_metadata` says.
     """
     file = sqlite_file(catalog)
-    if file is not None:
-        return lambda view: _read_embedded(file, view, "VIEW") if file.exists() else None
-    if catalog.type != "rest":
+    if file is None:
         return lambda view: None
-
-    def read(view: TableName) -> str | None:
-        from pyiceberg.exceptions import NoSuchViewError
-
-        try:
-            found = open_catalog(catalog).iceberg.load_view((view.namespace, view.name))
-        except NoSuchViewError:
-            return None
-        return str(found.metadata.model_dump_json(by_alias=True))
-
-    return read
+    return lambda view: _read_embedded(file, view, "VIEW") if file.exists() else None
 
 
 def _read_embedded(file: Path, table: TableName, kind: Literal["TABLE", "VIEW"] = "TABLE") -> str | None:

@@ -381,6 +381,25 @@ def test_every_character_of_the_sql_has_its_place(newline: str) -> None:
     assert str(rendered.place(len(rendered.text) + 100)) == "models/m.sql:4:72"
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_texts_that_stand_in_the_place_of_others_have_the_places_of_these(data: st.DataObject) -> None:
+    rendered = render("SELECT a,\n  {{ cents('b') }} AS b\nFROM {{ stream('s') }} t")
+    cuts = data.draw(st.lists(st.integers(0, len(rendered.text)), max_size=6, unique=True))
+    ends = iter(sorted(cuts)[: len(cuts) // 2 * 2])
+    edits = [
+        (start, end, data.draw(st.text("xyz", min_size=1, max_size=9))) for start, end in zip(ends, ends, strict=True)
+    ]
+    found = rendered.edited(edits)
+    texts, places, at = [], [], 0
+    for start, end, text in (*edits, (len(rendered.text), len(rendered.text), "")):
+        texts += [rendered.text[at:start], text]
+        places += [rendered.place(offset) for offset in range(at, start)] + [rendered.place(start)] * len(text)
+        at = end
+    assert found.text == "".join(texts)
+    assert [found.place(offset) for offset in range(len(found.text))] == places
+
+
 def test_an_empty_text_has_a_place() -> None:
     assert str(render("").place(0)) == "models/m.sql:1:1"
 

@@ -330,6 +330,19 @@ def test_a_join_reads_the_rows_that_are_given(tmp_path: Path) -> None:
     assert run_one(tmp_path, models, test) == Passed()
 
 
+def test_a_view_is_a_table_in_a_test(tmp_path: Path) -> None:
+    pages = {
+        "pages": "{{ config(mode='upsert', keys='id') }}\nSELECT id, lower(page) AS page FROM {{ stream('views') }}"
+    }
+    home = {"home": "{{ config(mode='view') }}\nSELECT p.id FROM {{ ref('pages') }} p WHERE p.page = 'home'"}
+    counted = {"counted": "{{ config(mode='table') }}\nSELECT count(home.id) AS n FROM {{ ref('home') }}"}
+    test = {"given": [{"ref": "home", "rows": [{"id": 1}, {"id": 2}]}], "expect": {"rows": [{"n": 2}]}}
+    assert run_one(tmp_path / "reader", {**counted, **home, **pages}, test) == Passed()
+    rows = [{"id": 1, "page": "home"}, {"id": 2, "page": "away"}]
+    test = {"given": [{"ref": "pages", "rows": rows}], "expect": {"rows": [{"id": 1}]}}
+    assert run_one(tmp_path / "view", {**home, **pages}, test) == Passed()
+
+
 def test_variables_and_the_time_are_set(tmp_path: Path) -> None:
     models = append(select="SELECT {{ var('limit') }} AS x, current_timestamp() AS seen FROM {{ stream('orders') }}")
     test: dict[str, object] = {
