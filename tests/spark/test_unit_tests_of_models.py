@@ -328,7 +328,7 @@ FEED_TESTS: list[dict[str, Any]] = [
         ],
         "expect": {
             "rows": [{"id": 3, "name": "c", "doubled": 10, "ts": T2}],
-            "tombstones": [{"id": 1}, {"id": 2}],
+            "tombstones": [{"id": 1}, {"id": 2}, {"id": 3, "ts": T1}],
         },
     },
     {
