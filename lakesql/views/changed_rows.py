@@ -148,6 +148,13 @@ class ChangedRows:
             for text, world in self.changes(item.query):
                 yield self.entry(item, self.named_columns(item, text)), world
 
+    def differing(self, item: ViewItem) -> str:
+        """The entry, which is none in brackets, with all of its changed rows."""
+        if item.input is not None:
+            return self.entry(item, f"(SELECT * FROM {GONE}{item.input} UNION ALL SELECT * FROM {COME}{item.input})")
+        assert item.query is not None, "it reads what has changed"
+        return self.entry(item, self.named_columns(item, _union([text for text, _ in self.changes(item.query)])))
+
     # --- FROM
 
     def steps(self, joins: Sequence[ViewJoin], world: World) -> str:
@@ -239,6 +246,16 @@ class ChangedRows:
                 terms += [FromTerm(self.steps(block.joins, world), world, kept, condition) for world in worlds]
         return terms
 
+    def reached_once(self, block: ViewBlock) -> Iterator[str]:
+        """Conditions, of which one alone is true for a row of which a query inside an expression may say something
+        else than before, and none for another."""
+        conditions: list[str] = []
+        for inner in block.inner:
+            if inner.query.reads & self.changed:
+                conditions += self._reached_by(inner)
+        for number, condition in enumerate(conditions):
+            yield " AND ".join([condition, *map(_is_not_true, conditions[:number])])
+
     def _reached_by(self, inner: InnerQuery) -> Iterator[str]:
         """Conditions on a row that are true where a query inside an expression may answer it otherwise than before."""
         if inner.form == "in":
@@ -252,22 +269,20 @@ class ChangedRows:
             return
         for block in _leaves(inner.query):
             for term in self.block_terms(block):
-                yield f"EXISTS (SELECT 1 {self._from_where(block, term)})"
+                yield f"EXISTS (SELECT 1 {self.from_where(block, term)})"
 
-    def _from_where(self, block: ViewBlock, term: FromTerm) -> str:
+    def from_where(self, block: ViewBlock, term: FromTerm) -> str:
+        """A FROM with the block's own LATERAL VIEWs and WHERE."""
         tail = f"\n{self.render(block.tail, term.world)}" if block.tail is not None else ""
         conditions = [f"({self.render(one, term.world)})" for one in term.kept]
         conditions += [term.condition] if term.condition else []
         where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"FROM {term.text}{tail}{where}"
-
-    def after_select(self, block: ViewBlock, text: str) -> str:
-        """A FROM with the block's own LATERAL VIEWs and WHERE."""
-        return self._from_where(block, FromTerm(text, "new", block.conditions))
+        from_ = f"FROM {term.text}" if term.text else ""
+        return f"{from_}{tail}{where}"
 
     def block_text(self, block: ViewBlock, term: FromTerm) -> str:
         """The block over a FROM, without HAVING, QUALIFY and what follows."""
-        parts = [self.render(block.head, term.world), self._from_where(block, term)]
+        parts = [self.render(block.head, term.world), self.from_where(block, term)]
         parts += [self.render(span, term.world) for span in (block.group, block.windows) if span is not None]
         return "\n".join(parts)
 
@@ -331,6 +346,13 @@ class ChangedRows:
             if unit is None or set(map(str.lower, columns)) <= set(map(str.lower, unit)):
                 return [self.block_text(query, term) for term in self.block_terms(query)]
         return [text for text, _ in self.changes(query)]
+
+
+def _is_not_true(condition: str) -> str:
+    """That a condition of `reached_once` is false or NULL."""
+    if condition.startswith("EXISTS "):
+        return f"NOT {condition}"
+    return f"NOT coalesce({condition}, false)"
 
 
 def _united(changes: Sequence[tuple[str, World]]) -> list[tuple[str, World]]:

@@ -14,7 +14,7 @@ from lakesql.views.aggregates import AggregateCall, read_calls
 from lakesql.views.changed_rows import ROW, ChangedRows
 from lakesql.views.number_types import Columns, number_type
 from lakesql.views.read_view import ViewText
-from lakesql.views.signed_rows import signed_from
+from lakesql.views.signed_rows import SignedRows, signed_block
 from lakesql.views.units import group_is_plain
 from lakesql.views.view_tree import CannotKeepError, Span, ViewBlock, ViewInput, ViewItem, ViewQuery, ViewSet
 
@@ -97,7 +97,7 @@ class Difference:
     def delta(self, view: ViewText, changed: Collection[int]) -> str:
         """What is added to each group and taken from it, one row a group."""
         rows = ChangedRows(view, frozenset(changed))
-        terms = [self._term(rows, text, sign) for text, sign in signed_from(rows, self.block.joins)]
+        terms = [self._term(rows, term) for term in signed_block(rows, self.block)]
         names = ", ".join(map(identifier, self.unit))
         added = [f"coalesce(sum(_lakesql_sign), 0) AS {ROWS}"]
         added += [f"{text} AS {name}" for part in self.parts for name, text in part.added]
@@ -106,14 +106,14 @@ class Difference:
         grouped = f"\nGROUP BY {names}" if names else ""
         return f"SELECT {listed}\nFROM (\n{united}\n) AS {ROW}{grouped}"
 
-    def _term(self, rows: ChangedRows, text: str, sign: int) -> str:
+    def _term(self, rows: ChangedRows, term: SignedRows) -> str:
         groups = [
-            f"{rows.render(span, 'new')} AS {identifier(name)}"
+            f"{rows.render(span, term.world)} AS {identifier(name)}"
             for name, span in zip(self.unit, self.groups, strict=True)
         ]
         arguments = [f"{one} AS _lakesql_a{number}" for number, one in enumerate(self.arguments, 1)]
-        listed = ", ".join([*groups, *arguments, f"{sign} AS _lakesql_sign"])
-        return f"SELECT {listed}\n{rows.after_select(self.block, text)}"
+        listed = ", ".join([*groups, *arguments, f"{term.sign} AS _lakesql_sign"])
+        return f"SELECT {listed}\n{term.text}"
 
     @property
     def recompute(self) -> str:

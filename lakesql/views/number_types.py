@@ -64,6 +64,13 @@ def number_type(node: exp.Expr | None, columns: Columns) -> NumberType | None:
             return _common([*branches, node.args.get("default")], columns)
         case exp.If():
             return _common([node.args["true"], node.args.get("false")], columns)
+        case exp.Count() | exp.CountIf():
+            return NumberType("bigint", _DIGITS["bigint"])
+        case exp.Min() | exp.Max():
+            return number_type(node.this, columns)
+        case exp.Sum():
+            added = number_type(node.this, columns)
+            return as_number(parse_type(added.sum_type)) if added is not None else None
         case exp.Coalesce():
             return _common([node.this, *node.expressions], columns)
         case _:

@@ -167,9 +167,9 @@ def _by_difference(view: ViewText, tree: ViewQuery, by_key: ViewPlan) -> ViewPla
         obstacle = _obstacle(view, error)
         return by_key if by_key.reason else replace(by_key, reason=obstacle.reason, offset=obstacle.offset)
     blocked: dict[int, Obstacle] = {}
-    for number, reason, token in linear_obstacles(tree):
+    for number, reason, token in linear_obstacles(difference.block):
         blocked.setdefault(number, Obstacle(reason, view.text.tokens[token].start))
-    in_full = {**blocked, **by_key.in_full} if difference.is_whole else dict(by_key.in_full)
+    in_full = {**blocked, **dict(_obstacles(view, tree))} if difference.is_whole else dict(by_key.in_full)
     if tree.reads <= blocked.keys() | in_full.keys():
         first = blocked[min(blocked)] if blocked else Obstacle(by_key.reason, by_key.offset)
         return by_key if by_key.reason else replace(by_key, reason=first.reason, offset=first.offset)

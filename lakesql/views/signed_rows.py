@@ -1,64 +1,74 @@
-"""The rows by which a SELECT without groups differs from what it was, each as often as it has come or left."""
+"""The rows by which a SELECT without groups differs from what it was, each as often as it has come or left.
+
+A row may be among both: what counts is how often it has come less how often it has left.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from lakesql.identifiers import identifiers
-from lakesql.views.changed_rows import ROW, ChangedRows
-from lakesql.views.view_tree import COME, GONE, ViewBlock, ViewItem, ViewJoin, ViewQuery, ViewSet
+from lakesql.views.changed_rows import ROW, ChangedRows, FromTerm
+from lakesql.views.units import unit_of
+from lakesql.views.view_tree import COME, GONE, ViewBlock, ViewItem, ViewJoin, ViewQuery, ViewSet, World
 
 Sign = Literal[1, -1]
 Signed = tuple[str, Sign]
 
 
-def linear_obstacles(query: ViewQuery) -> Iterator[tuple[int, str, int]]:
+@dataclass(frozen=True, slots=True)
+class SignedRows:
+    """FROM and WHERE of a block, whose rows have come (1) or left (-1); its expressions are of one world."""
+
+    text: str
+    sign: Sign
+    world: World
+
+
+def linear_obstacles(block: ViewBlock) -> Iterator[tuple[int, str, int]]:
     """The inputs of which a change is no sum of rows that come and rows that leave: the number, why, and the token."""
-    if isinstance(query, ViewSet):
-        for branch in query.branches:
-            yield from linear_obstacles(branch)
-            if not query.is_all:
-                yield from _all_of(branch, "a set operation compares rows")
-        return
-    for number, join in enumerate(query.joins):
-        before = [other.item for other in query.joins[:number]]
-        blocked = {"left": [join.item], "semi": [join.item], "anti": [join.item], "right": before}
-        blocked["full"] = [*before, join.item]
-        for item in blocked.get(join.kind, []):
-            for one in sorted(item.reads):
-                yield one, f"a row may have no partner in this {join.kind} join", join.item.span[0]
-        yield from _of_joins((join,))
-    for inner in query.inner:
-        for one in sorted(inner.query.reads):
-            yield one, "a query in an expression", inner.offset_token
+    yield from _of_joins(block.joins)
 
 
 def _of_joins(joins: Sequence[ViewJoin]) -> Iterator[tuple[int, str, int]]:
-    for join in joins:
-        item = join.item
-        if item.group:
-            for number, inner in enumerate(item.group):
-                if inner.kind not in ("first", "inner"):
-                    blocked = [other.item for other in item.group[: number + 1]]
-                    yield from ((one, "joins in brackets", item.span[0]) for it in blocked for one in sorted(it.reads))
-            yield from _of_joins(item.group)
-        elif item.query is not None:
-            yield from linear_obstacles(item.query)
-            yield from _groups(item.query)
+    for number, join in enumerate(joins):
+        blocked: list[ViewItem] = []
+        if join.kind in ("right", "full"):
+            blocked += [other.item for other in joins[:number]]
+        if join.kind == "full" or (join.kind in ("left", "semi", "anti") and join.item.group):
+            blocked.append(join.item)
+        for item in blocked:
+            for one in sorted(item.reads):
+                yield one, f"a row may have no partner in this {join.kind} join", join.item.span[0]
+        yield from _of_joins(join.item.group)
+        for block in _plain_blocks(join.item.query):
+            yield from _of_joins(block.joins)
 
 
-def _groups(query: ViewQuery) -> Iterator[tuple[int, str, int]]:
-    """The inputs of a query in FROM that groups."""
-    if isinstance(query, ViewSet):
+def _plain_blocks(query: ViewQuery | None) -> Iterator[ViewBlock]:
+    """The SELECTs of a query in FROM whose rows do not depend on each other."""
+    if isinstance(query, ViewBlock):
+        if not (query.is_grouped or query.is_distinct or query.has_windows):
+            yield query
+    elif query is not None and query.is_all:
         for branch in query.branches:
-            yield from _groups(branch)
-    elif query.is_grouped or query.is_distinct or query.has_windows:
-        yield from _all_of(query, "a query in FROM that groups")
+            yield from _plain_blocks(branch)
 
 
-def _all_of(query: ViewQuery, reason: str) -> Iterator[tuple[int, str, int]]:
-    yield from ((one, reason, query.span[0]) for one in sorted(query.reads))
+def signed_block(rows: ChangedRows, block: ViewBlock) -> Iterator[SignedRows]:
+    """What has come and left of the rows of a block, before it groups them.
+
+    First the FROM changes, under the conditions as they are; then, for the rows that the FROM had, what the queries in
+    expressions answer.
+    """
+    for text, sign in signed_from(rows, block.joins):
+        yield SignedRows(rows.from_where(block, FromTerm(text, "new", block.conditions)), sign, "new")
+    before = rows.steps(block.joins, "old") if block.joins else ""
+    for condition in rows.reached_once(block):
+        yield SignedRows(rows.from_where(block, FromTerm(before, "old", block.conditions, condition)), -1, "old")
+        yield SignedRows(rows.from_where(block, FromTerm(before, "new", block.conditions, condition)), 1, "new")
 
 
 def signed_from(rows: ChangedRows, joins: Sequence[ViewJoin]) -> list[Signed]:
@@ -70,9 +80,23 @@ def signed_from(rows: ChangedRows, joins: Sequence[ViewJoin]) -> list[Signed]:
     for number, join in enumerate(joins):
         before = [rows.step(other, other.kind, rows.entry_at(other.item, "new"), "new") for other in joins[:number]]
         after = [rows.step(other, other.kind, rows.entry_at(other.item, "old"), "old") for other in joins[number + 1 :]]
-        for text, sign in signed_entries(rows, join.item):
-            terms.append(("\n".join([*before, rows.step(join, join.kind, text, "new"), *after]), sign))
+        for lines, sign in _signed_step(rows, join):
+            terms.append(("\n".join([*before, *lines, *after]), sign))
     return terms
+
+
+def _signed_step(rows: ChangedRows, join: ViewJoin) -> Iterator[tuple[list[str], Sign]]:
+    """The lines of an entry of a FROM that has changed.
+
+    Where a row of the left side may have no partner, those that meet a changed row are as they were, and as they are.
+    """
+    if join.kind not in ("left", "semi", "anti"):
+        for text, sign in signed_entries(rows, join.item):
+            yield [rows.step(join, join.kind, text, "new")], sign
+    elif join.item.reads & rows.changed:
+        meets = rows.step(join, "semi", rows.differing(join.item), "new")
+        yield [meets, rows.step(join, join.kind, rows.entry_at(join.item, "old"), "old")], -1
+        yield [meets, rows.step(join, join.kind, rows.entry_at(join.item, "new"), "new")], 1
 
 
 def signed_entries(rows: ChangedRows, item: ViewItem) -> Iterator[Signed]:
@@ -91,11 +115,23 @@ def signed_entries(rows: ChangedRows, item: ViewItem) -> Iterator[Signed]:
 
 
 def signed_queries(rows: ChangedRows, query: ViewQuery) -> Iterator[Signed]:
-    """Queries that together have the rows of a query without groups that have come (1) and left (-1)."""
-    if isinstance(query, ViewBlock):
-        for text, sign in signed_from(rows, query.joins):
-            yield f"{rows.render(query.head, 'new')}\n{rows.after_select(query, text)}", sign
-        return
+    """Queries that together have the rows of a query that have come (1) and left (-1).
+
+    Of one whose rows depend on each other these are all rows of the units that a change reaches, as they were and as
+    they are.
+    """
+    if unit_of(query) is not None:
+        for text, world in rows.changes(query):
+            yield text, -1 if world == "old" else 1
+    elif isinstance(query, ViewBlock):
+        for term in signed_block(rows, query):
+            yield f"{rows.render(query.head, term.world)}\n{term.text}", term.sign
+    else:
+        yield from _signed_branches(rows, query)
+
+
+def _signed_branches(rows: ChangedRows, query: ViewSet) -> Iterator[Signed]:
+    """The same of a UNION ALL, under the names that its first query gives."""
     names = query.outputs.names
     for branch in query.branches:
         for text, sign in signed_queries(rows, branch):

@@ -46,11 +46,11 @@ def test_some_inputs_alone_may_ask_for_all() -> None:
 
 
 def test_a_change_may_be_taken_by_key_though_others_are_taken_by_difference() -> None:
-    sql = f"SELECT o.region, count(c.id) AS n FROM {ORD} o LEFT JOIN {CUS} c ON o.cust = c.id GROUP BY o.region"
+    sql = f"SELECT c.region, count(o.id) AS n FROM {ORD} o RIGHT JOIN {CUS} c ON o.cust = c.id GROUP BY c.region"
     plan = plan_view(sql, INPUTS)
     assert plan.way == "difference"
-    assert [plan.way_for(changed) for changed in ({0}, {1}, {0, 1})] == ["difference", "key", "key"]
-    assert plan.by_key[1].offset == sql.index(CUS)
+    assert [plan.way_for(changed) for changed in ({0}, {1}, {0, 1})] == ["key", "difference", "key"]
+    assert plan.by_key[0].offset == sql.index(CUS)
 
 
 BY_KEY = {
