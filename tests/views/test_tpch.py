@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import islice
 from random import Random
 
@@ -15,8 +13,20 @@ import pytest
 from lakesql.identifiers import identifier
 from lakesql.views.difference import ROWS
 from lakesql.views.plan_view import ViewPlan, Way, plan_view
-from tests.views.keeper import Row, Rows, duck
-from tests.views.tpch import KEYS, TABLES, Change, inputs, make_matches, models, open_tpch, some_changes
+from tests.views.keeper import Rows, duck
+from tests.views.tpch import (
+    KEYS,
+    TABLES,
+    Change,
+    differing,
+    find_changes,
+    inputs,
+    make_matches,
+    models,
+    open_tpch,
+    remember,
+    some_changes,
+)
 
 
 @dataclass(frozen=True)
@@ -134,7 +144,7 @@ class Warehouse:
         make_matches(self.connection, dice)
         for number, table in enumerate(TABLES):
             self.connection.execute(f"CREATE VIEW _lakesql_new_{number} AS FROM {table}")
-            self.connection.execute(f"CREATE TABLE before_{number} AS FROM {table}")
+        remember(self.connection, range(len(TABLES)))
         self.views = [KeptView(name, plan_of(name)) for name in models()]
         for view in self.views:
             self.make(view.table, view.plan.query)
@@ -145,28 +155,17 @@ class Warehouse:
         for change in changes:
             for _ in range(2):
                 change(self.connection, self.dice)
-        changed = self.find_changes()
+        changed = find_changes(self.connection)
+        for number in changed:
+            self.connection.execute(f"CREATE VIEW _lakesql_old_{number} AS FROM before_{number}")
+            if self.forgets:
+                self.connection.execute(f"DELETE FROM {self.forgets}{number}")
         for view in self.views:
             self.refresh(view, changed)
             self.compare(view)
         for number in changed:
             self.connection.execute(f"DROP VIEW _lakesql_old_{number}")
-            self.connection.execute(f"CREATE OR REPLACE TABLE before_{number} AS FROM {TABLES[number]}")
-
-    def find_changes(self) -> frozenset[int]:
-        """The numbers of the tables that have changed, of which it makes the views."""
-        changed: set[int] = set()
-        for number, table in enumerate(TABLES):
-            before = f"before_{number}"
-            for view, one, other in (("_lakesql_gone_", before, table), ("_lakesql_come_", table, before)):
-                differ = f"FROM {one} EXCEPT ALL FROM {other}"
-                self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {view}{number} AS {differ}")
-                changed |= {number} if self.count(f"{view}{number}") else set()
-                if view == self.forgets:
-                    self.connection.execute(f"DELETE FROM {view}{number}")
-        for number in changed:
-            self.connection.execute(f"CREATE VIEW _lakesql_old_{number} AS FROM before_{number}")
-        return frozenset(changed)
+        remember(self.connection, changed)
 
     def count(self, table: str) -> int:
         (found,) = self.connection.execute(f"SELECT count(*) FROM {table}").fetchall()
@@ -223,10 +222,10 @@ class Warehouse:
         kept = self.connection.execute(f"FROM {view.table}").fetchall()
         self.make("right_rows", view.plan.query)
         own = self.connection.execute("FROM right_rows").fetchall()
-        assert differing(view, kept, own) == [], view.name
+        assert differing(kept, own) == [], view.name
         hidden = len(view.plan.hidden)
         shown = [row[: len(row) - hidden] for row in kept]
-        assert differing(view, shown, self.connection.execute(models()[view.name]).fetchall()) == [], view.name
+        assert differing(shown, self.connection.execute(models()[view.name]).fetchall()) == [], view.name
         view.states.append(shown)
 
     def check_that_they_changed(self) -> None:
@@ -235,24 +234,3 @@ class Warehouse:
             assert any(view.states), f"{view.name} never had a row"
             assert any(state != view.states[0] for state in view.states), f"{view.name} never changed"
             assert view.plan.way in view.ways, f"{view.name} was never kept as it says"
-
-
-def differing(view: KeptView, kept: Rows, right: Rows) -> list[tuple[Row | None, Row | None]]:
-    """The rows by which two tables differ."""
-    if len(kept) != len(right):
-        return [*((row, None) for row in kept), *((None, row) for row in right)]
-    pairs = zip(sorted(kept, key=order), sorted(right, key=order), strict=True)
-    return [(one, other) for one, other in pairs if not all(map(equal, one, other))]
-
-
-def order(row: Row) -> tuple[str, ...]:
-    """By what is no computed number first: sums may be of another type."""
-    exact = [str(value) for value in row if not isinstance(value, float | Decimal)]
-    return (*exact, *(f"{value:020.2f}" for value in row if isinstance(value, float | Decimal)))
-
-
-def equal(one: object, other: object) -> bool:
-    """Whether two values are one: DuckDB has other types for averages and quotients than Spark."""
-    if isinstance(one, float | Decimal | int) and isinstance(other, float | Decimal | int):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-5)
-    return one == other

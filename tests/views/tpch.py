@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from functools import cache
 from itertools import cycle
 from pathlib import Path
@@ -13,6 +15,7 @@ import duckdb
 import duckdb_extension_tpch
 
 from lakesql.views.view_tree import ViewInput
+from tests.views.keeper import Row, Rows
 
 TABLES = ("region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem")
 
@@ -37,6 +40,8 @@ def open_tpch(scale: float) -> duckdb.DuckDBPyConnection:
     connection.execute("SET threads = 1")
     connection.execute(f"LOAD '{extension}'")
     connection.execute(f"CALL dbgen(sf = {scale})")
+    one_of_each = "SELECT DISTINCT ON (ps_partkey, ps_suppkey) * FROM partsupp ORDER BY ALL"
+    connection.execute(f"CREATE OR REPLACE TABLE partsupp AS {one_of_each}")  # at small scales a key is there twice
     for table, key in (("orders", "o_orderkey"), ("lineitem", "l_orderkey")):
         held_back = f"hash({key}) % {HELD_BACK} = 0"
         connection.execute(f"CREATE TABLE later_{table} AS SELECT * FROM {table} WHERE {held_back}")
@@ -222,6 +227,56 @@ ROUNDS: tuple[tuple[Change, ...], ...] = (
 def some_changes() -> Iterator[tuple[Change, ...]]:
     """What changes in each round: these rounds again and again."""
     return cycle(ROUNDS)
+
+
+# --- what has changed
+
+
+def find_changes(connection: duckdb.DuckDBPyConnection) -> frozenset[int]:
+    """The numbers of the tables that have changed since `remember`; of each table the rows that have left it are in
+    `_lakesql_gone_0` and so on, and those that have come to it in `_lakesql_come_0`."""
+    changed: set[int] = set()
+    for number, table in enumerate(TABLES):
+        before = f"before_{number}"
+        for view, one, other in (("gone", before, table), ("come", table, before)):
+            differ = f"FROM {one} EXCEPT ALL FROM {other}"
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE _lakesql_{view}_{number} AS {differ}")
+            if connection.execute(f"FROM _lakesql_{view}_{number} LIMIT 1").fetchall():
+                changed.add(number)
+    return frozenset(changed)
+
+
+def remember(connection: duckdb.DuckDBPyConnection, changed: Iterable[int]) -> None:
+    """Takes the tables of these numbers as they are: in `before_0` and so on."""
+    for number in changed:
+        connection.execute(f"CREATE OR REPLACE TABLE before_{number} AS FROM {TABLES[number]}")
+
+
+# --- answers
+
+
+def differing(kept: Rows, right: Rows) -> list[tuple[Row | None, Row | None]]:
+    """The rows by which two tables differ."""
+    if len(kept) != len(right):
+        return [*((row, None) for row in kept), *((None, row) for row in right)]
+    pairs = zip(sorted(kept, key=order), sorted(right, key=order), strict=True)
+    return [(one, other) for one, other in pairs if not all(map(equal, one, other))]
+
+
+def order(row: Row) -> tuple[str, ...]:
+    """By what is no computed number first: sums may be of another type."""
+    exact = [str(value) for value in row if not isinstance(value, float | Decimal)]
+    return (*exact, *(f"{value:020.2f}" for value in row if isinstance(value, float | Decimal)))
+
+
+def equal(one: object, other: object) -> bool:
+    """Whether two values are one: DuckDB has other types for averages and quotients than Spark."""
+    if isinstance(one, float | Decimal | int) and isinstance(other, float | Decimal | int):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-5)
+    return one == other
+
+
+# --- parts of the changes
 
 
 def _asked_nation(key: str, dice: Random) -> str:
