@@ -172,7 +172,7 @@ def difference_of(view: ViewText, tree: ViewQuery) -> Difference:
     if having is not None:
         raise CannotKeepError("HAVING says which groups there are", _having(view, tree))
     if not group_is_plain(tree):
-        raise CannotKeepError("GROUP BY has more groups than one for a row, or some that no output says", tree.mark)
+        raise CannotKeepError("GROUP BY has groups that no output says, or that a row alone does not say", tree.mark)
     return _GroupReader(view, tree).read()
 
 

@@ -18,7 +18,7 @@ def unit_of(query: ViewQuery) -> tuple[str, ...] | None:
         return None if query.is_all else _all_outputs(query)
     if not (query.is_grouped or query.is_distinct or query.has_windows):
         return None
-    group = _grouped_outputs(query) if query.is_grouped else None
+    group = _own_groups(query) if query.is_grouped else None
     if query.has_windows:
         parts = _window_outputs(query)
         return parts if group is None else tuple(name for name in parts if name in group)
@@ -42,8 +42,8 @@ def keys_of(query: ViewQuery) -> tuple[str, ...] | None:
 
 
 def group_is_plain(query: ViewBlock) -> bool:
-    """Whether each row belongs to one group, and the outputs tell the groups apart."""
-    return not _has_sets(query) and len(_grouped_outputs(query)) == len(_group_of(query))
+    """Whether a row alone says to which one group it belongs, and the outputs tell the groups apart."""
+    return not _has_sets(query) and len(_own_groups(query)) == len(_group_of(query))
 
 
 def is_whole(query: ViewBlock) -> bool:
@@ -150,6 +150,16 @@ def _grouped_outputs(query: ViewBlock) -> tuple[str, ...]:
     items = list(query.items)
     found = [find_expression(one, query.outputs, items, _is_by_name(query)) for one in _group_of(query)]
     return tuple(dict.fromkeys(column.name for column in found if column is not None))
+
+
+def _own_groups(query: ViewBlock) -> tuple[str, ...]:
+    """Those of them that a row says alone. A session does not: it begins and ends by the rows around."""
+    outputs = [(name, query.outputs.find(name)) for name in _grouped_outputs(query)]
+    return tuple(name for name, output in outputs if output is not None and not _is_session(output.expression))
+
+
+def _is_session(expression: exp.Expr) -> bool:
+    return any(call.name.lower() == "session_window" for call in expression.find_all(exp.Anonymous))
 
 
 def _group_of(query: ViewBlock) -> list[exp.Expr]:

@@ -1,4 +1,4 @@
-"""TPC-H's queries as models over tables that streams of changes keep: each equals DuckDB's own answer after each run."""
+"""TPC-H's queries as models over tables that streams keep: each equals DuckDB's own answer after each run."""
 
 from __future__ import annotations
 

@@ -6,9 +6,12 @@ import pytest
 
 from lakesql.errors import ProjectError
 from lakesql.views.plan_view import plan_view
-from tests.views.keeper import INPUTS
+from lakesql.views.view_tree import ViewInput
+from tests.views.keeper import INPUTS as TABLES
 
 ORD, CUS, PAY = "lake.shop.orders", "lake.shop.customers", "lake.shop.pays"
+VIS = "lake.shop.visits"
+INPUTS = (*TABLES, ViewInput(("lake", "shop", "visits"), ("region", "at"), ("string", "timestamp")))
 
 IN_FULL = {
     f"SELECT id FROM {ORD} ORDER BY amount ^LIMIT 10": "LIMIT",
@@ -61,7 +64,9 @@ BY_KEY = {
     f"SELECT region, avg(CAST(id AS decimal(20, 2))) AS n FROM {ORD} GROUP BY region": "16 digits",
     f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region HAVING count(*) > 1": "HAVING",
     f"SELECT region, amount, count(*) + amount AS n FROM {ORD} GROUP BY region, amount": "beside an aggregate",
-    f"SELECT region, cust, count(*) AS n FROM {ORD} GROUP BY ROLLUP (region, cust)": "more groups",
+    f"SELECT region, cust, count(*) AS n FROM {ORD} GROUP BY ROLLUP (region, cust)": "a row alone does not say",
+    f"SELECT region, session_window(at, '3 seconds') AS w, count(*) AS n FROM {VIS}"
+    " GROUP BY region, session_window(at, '3 seconds')": "a row alone does not say",
 }
 """Aggregates that are kept by key, each with a word of the reason."""
 
@@ -71,6 +76,14 @@ def test_what_is_kept_by_key_says_why(sql: str) -> None:
     plan = plan_view(sql, INPUTS, ("region", "cust") if "ROLLUP" in sql else ())
     assert (plan.way, plan.problems) == ("key", ())
     assert BY_KEY[sql] in plan.reason
+
+
+def test_a_session_is_computed_with_those_around_it() -> None:
+    """A new row may put two sessions together, whose own rows have not changed."""
+    sql = f"SELECT region, session_window(at, '3 seconds') AS w FROM {VIS} GROUP BY region, 2"
+    assert (plan_view(sql, INPUTS).keys, plan_view(sql, INPUTS).unit) == (("region", "w"), ("region",))
+    sql = f"SELECT session_window(at, '3 seconds') AS w, count(*) AS n FROM {VIS} GROUP BY 1"
+    assert plan_view(sql, INPUTS).way == "full"
 
 
 def test_columns_that_only_lakesql_needs() -> None:
