@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tests.servers.broker import Broker
     from tests.spark.project import Lake, Project
 
+VIEWS = 20
+"""So many random SELECTs are one test."""
+
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """The first compiler alone: most of a test's code runs a few times only. With room for all of it: alone it gets 48 MB,
 and when those are full Java continues without compiling."""
@@ -72,6 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--changed-selects", type=int, default=200, help="How many changed SELECTs Spark is asked about.")
     parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
     parser.addoption("--table-seeds", type=int, default=3, help="How many random tables are compared as they change.")
+    parser.addoption("--view-seeds", type=int, default=200, help="How many random SELECTs tests/views keeps.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
 
@@ -82,6 +86,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--mirror-seeds")))
     if "table_seed" in metafunc.fixturenames:
         metafunc.parametrize("table_seed", range(metafunc.config.getoption("--table-seeds")))
+    if "view_seeds" in metafunc.fixturenames:
+        count = metafunc.config.getoption("--view-seeds")
+        groups = [range(count)[at : at + VIEWS] for at in range(0, count, VIEWS)]
+        metafunc.parametrize("view_seeds", groups, ids=[f"{group[0]}-{group[-1]}" for group in groups])
     if "feed_seeds" in metafunc.fixturenames:
         from tests.feeds.source import GROUP
 

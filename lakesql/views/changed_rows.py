@@ -38,6 +38,11 @@ ROW = "_lakesql_row"
 """The alias of a query of which rows are taken by their unit."""
 
 
+FEW = 4
+"""So many conditions on a row are tried one by one, which joins can do: more of them would make a text that grows with
+their square."""
+
+
 @dataclass(frozen=True, slots=True)
 class FromTerm:
     """A FROM, with a condition beside the author's ('' for none), whose rows hold some that have changed. `kept` are
@@ -204,7 +209,7 @@ class ChangedRows:
         if join.kind not in ("right", "full"):
             return
         text, changed_in = term
-        left = f"({text})" if "\n" in text else text
+        left = f"({text})" if len(before) > 1 else text
         for world in worlds:
             semi = self.step(join, "semi", left, changed_in)
             right = f"({self.entry_at(join.item, world)}\n{semi})"
@@ -253,6 +258,9 @@ class ChangedRows:
         for inner in block.inner:
             if inner.query.reads & self.changed:
                 conditions += self._reached_by(inner)
+        if len(conditions) > FEW:
+            yield f"({' OR '.join(conditions)})"
+            return
         for number, condition in enumerate(conditions):
             yield " AND ".join([condition, *map(_is_not_true, conditions[:number])])
 
