@@ -9,8 +9,6 @@ from typing import Any
 
 import duckdb
 import pytest
-import sqlglot
-from sqlglot import exp
 
 from lakesql.events import BatchCommitted
 from tests.spark.project import Project, Ran
@@ -26,6 +24,7 @@ from tests.views.tpch import (
     open_tpch,
     remember,
     some_changes,
+    with_names,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -61,17 +60,7 @@ def declare(project: Project) -> None:
             project.model(name, f"SELECT * FROM {{{rows}!r}}{chosen}", mode="table")
         else:
             keys = {"keys": [*KEYS[name]]} if name in KEYS else {}
-            project.model(name, with_references(select), mode="materialized_view", **keys)
-
-
-def with_references(select: str) -> str:
-    """A SELECT whose tables are those of models."""
-    tables = [node.this for node in sqlglot.parse_one(select, read="spark").find_all(exp.Table)]
-    for name in sorted(tables, key=lambda name: -name.meta["start"]):
-        if name.name in TABLES:
-            start, end = name.meta["start"], name.meta["end"] + 1
-            select = f"{select[:start]}{{{name.name}!r}}{select[end:]}"
-    return select
+            project.model(name, with_names(select, lambda table: f"{{{table}!r}}"), mode="materialized_view", **keys)
 
 
 def record(project: Project, connection: duckdb.DuckDBPyConnection, seq: int) -> None:

@@ -260,7 +260,8 @@ class Writer:
         return f"(SELECT {self.dice.choice(('max', 'min', 'count', 'sum'))}({value}) {from_}{met})"
 
     def having(self, columns: Sequence[Column]) -> str:
-        return f"{self.dice.choice(('count(*)', f'max({self.of_kind(columns, chr(105) + chr(110) + chr(116))})'))} > 1"
+        largest = f"max({self.of_kind(columns, 'int')})"
+        return f"{self.dice.choice(('count(*)', largest))} > 1"
 
     # --- expressions
 
@@ -311,7 +312,7 @@ class Writer:
                 (f"coalesce(sum({number.text}), 0) + count(*)", number.kind),
             )
         )
-        if "(DISTINCT" not in text and "coalesce" not in text and self.dice.random() < 0.15:
+        if not any(word in text for word in ("DISTINCT", "coalesce", "count_if")) and self.dice.random() < 0.15:
             text += f" FILTER (WHERE {self.simple(columns)})"
         return text, kind
 

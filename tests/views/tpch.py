@@ -10,9 +10,12 @@ from functools import cache
 from itertools import cycle
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 import duckdb
 import duckdb_extension_tpch
+import sqlglot
+from sqlglot import exp
 
 from lakesql.views.view_tree import ViewInput
 from tests.views.keeper import Row, Rows
@@ -80,25 +83,35 @@ def models() -> Mapping[str, str]:
     return found
 
 
+def with_names(select: str, name_of: Callable[[str], str]) -> str:
+    """A SELECT whose tables have other names."""
+    tables = [node.this for node in sqlglot.parse_one(select, read="spark").find_all(exp.Table)]
+    for table in sorted(tables, key=lambda table: -table.meta["start"]):
+        if table.name in TABLES:
+            start, end = table.meta["start"], table.meta["end"] + 1
+            select = f"{select[:start]}{name_of(table.name)}{select[end:]}"
+    return select
+
+
 # --- changes
 
 ASKED_NATIONS = ("GERMANY", "FRANCE", "CANADA", "SAUDI ARABIA", "BRAZIL", "CHINA")
 """Nations that the queries ask for."""
 
-Change = Callable[[duckdb.DuckDBPyConnection, Random], None]
+Change: TypeAlias = Callable[[duckdb.DuckDBPyConnection, Random], None]
 
 
-def insert_orders(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
+def insert_orders(connection: duckdb.DuckDBPyConnection, dice: Random, count: int = 12) -> None:
     """The first refresh function: new orders, with their lines."""
-    keys = _some(connection, "later_orders", "o_orderkey", dice, 12)
+    keys = _some(connection, "later_orders", "o_orderkey", dice, count)
     for table, key in (("orders", "o_orderkey"), ("lineitem", "l_orderkey")):
         connection.execute(f"INSERT INTO {table} SELECT * FROM later_{table} WHERE {key} IN ({keys})")
         connection.execute(f"DELETE FROM later_{table} WHERE {key} IN ({keys})")
 
 
-def delete_orders(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
+def delete_orders(connection: duckdb.DuckDBPyConnection, dice: Random, count: int = 12) -> None:
     """The second one: orders that leave, with their lines."""
-    keys = _some(connection, "orders", "o_orderkey", dice, 12)
+    keys = _some(connection, "orders", "o_orderkey", dice, count)
     connection.execute(f"DELETE FROM lineitem WHERE l_orderkey IN ({keys})")
     connection.execute(f"DELETE FROM orders WHERE o_orderkey IN ({keys})")
 
