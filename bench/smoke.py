@@ -13,7 +13,19 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SHARED = ("formats", "kafka", "cdc", "append", "upsert", "small_upserts", "latency", "memory", "maintenance", "views")
+SHARED = (
+    "formats",
+    "kafka",
+    "cdc",
+    "append",
+    "upsert",
+    "small_upserts",
+    "latency",
+    "memory",
+    "maintenance",
+    "views",
+    "tpch_views",
+)
 """The first one's Java is that of all: it has the jars of Kafka and Avro too."""
 
 PROGRAMS = ("cli", "status", "start", "recovery", "peers", "upsert_programs", "heap", "unit_tests")

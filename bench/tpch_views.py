@@ -5,7 +5,7 @@
 The tables of a scale stand in Iceberg. In each round the refresh functions insert and delete a share of the orders,
 with their lines; then each view is refreshed by what has changed, and made anew as a whole, which leaves the same rows.
 Costs are in seconds of CPU, Python's and Java's together, the median of the rounds. At the end each view is compared
-with DuckDB's own answer. Of a query with a LIMIT the view has all rows.
+with DuckDB's own answer. Of a query with a LIMIT the view has all rows; those that read no orders are left out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,12 @@ from tests.views.tpch import (
     with_names,
 )
 
-VIEWS = {name: select for name, select in models().items() if f"{name}_rows" not in models()}
 ORDER_KEYS = {"orders": "o_orderkey", "lineitem": "l_orderkey"}
+VIEWS = {
+    name: select
+    for name, select in models().items()
+    if f"{name}_rows" not in models() and any(table in select for table in ORDER_KEYS)
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

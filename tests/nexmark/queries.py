@@ -32,6 +32,16 @@ class Refused:
     conditions: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query that a view over tables of the events answers: `select` is Spark's, with `{bid!r}` for a table, and
+    `keys` are what tells its rows apart where its GROUP BY does not."""
+
+    select: str
+    oracle: str
+    keys: tuple[str, ...] = ()
+
+
 QUERIES: Mapping[str, Answered | Refused] = {
     "q0": Answered(
         APPEND,
@@ -352,3 +362,85 @@ QUERIES: Mapping[str, Answered | Refused] = {
 }
 """By the name of the query. Not among them: q6 (as q9), q12 (its answer depends on the clock), q13 (a join of a stream
 with a table, which `tests/spark/test_sql.py` has)."""
+
+_IN_TIME = "a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires"
+
+_PER_WINDOW = """
+SELECT auction, count(*) AS num, window(dateTime, '10 seconds', '2 seconds') AS w
+FROM {bid!r} GROUP BY auction, window(dateTime, '10 seconds', '2 seconds')
+"""
+
+_PER_DAY = """
+count(*) AS bids, count_if(price < 10000) AS low, count_if(price >= 1000000) AS high,
+count(DISTINCT bidder) AS bidders, count(DISTINCT auction) AS auctions
+"""
+
+
+def _as_it_is(select: str, *keys: str) -> View:
+    """A view whose SELECT is DuckDB's, too."""
+    return View(select, select.replace("!r}", "}").format(auction="auction", bid="bid", person="person"), keys)
+
+
+VIEWS: Mapping[str, View] = {
+    "q4": _as_it_is(
+        f"""
+        SELECT category, avg(final) AS final FROM (
+          SELECT a.id, a.category, max(b.price) AS final
+          FROM {{auction!r}} AS a JOIN {{bid!r}} AS b ON {_IN_TIME} GROUP BY a.id, a.category
+        ) AS finals GROUP BY category
+        """
+    ),
+    "q5": View(
+        f"""
+        SELECT ab.w.start AS start, ab.auction, ab.num
+        FROM ({_PER_WINDOW}) AS ab
+        JOIN (SELECT max(num) AS most, w FROM ({_PER_WINDOW}) GROUP BY w) AS mb ON ab.w = mb.w AND ab.num >= mb.most
+        """,
+        """
+        WITH hops AS (
+          SELECT auction, unnest([time_bucket(INTERVAL '2 seconds', dateTime) - i * INTERVAL '2 seconds'
+            FOR i IN range(5)]) AS start FROM bid
+        ), per_window AS (SELECT auction, start, count(*) AS num FROM hops GROUP BY ALL)
+        SELECT start, auction, num FROM per_window
+        QUALIFY num = max(num) OVER (PARTITION BY start)
+        """,
+        ("start", "auction"),
+    ),
+    "q6": _as_it_is(
+        f"""
+        SELECT seller, avg(final) AS final FROM (
+          SELECT seller, final, row_number() OVER (PARTITION BY seller ORDER BY expires DESC, id DESC) AS place FROM (
+            SELECT a.id, a.seller, a.expires, max(b.price) AS final
+            FROM {{auction!r}} AS a JOIN {{bid!r}} AS b ON {_IN_TIME} GROUP BY a.id, a.seller, a.expires
+          ) AS finals
+        ) AS placed WHERE place <= 10 GROUP BY seller
+        """
+    ),
+    "q9": _as_it_is(
+        f"""
+        SELECT id, itemName, bidder, price FROM (
+          SELECT a.id, a.itemName, b.bidder, b.price,
+            row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.dateTime, b.bidder) AS place
+          FROM {{auction!r}} AS a JOIN {{bid!r}} AS b ON {_IN_TIME}
+        ) AS placed WHERE place = 1
+        """,
+        "id",
+    ),
+    "q15": _as_it_is(
+        f"SELECT CAST(dateTime AS date) AS day, {_PER_DAY} FROM {{bid!r}} GROUP BY CAST(dateTime AS date)"
+    ),
+    "q16": _as_it_is(
+        f"SELECT channel, CAST(dateTime AS date) AS day, {_PER_DAY} FROM {{bid!r}}"
+        " GROUP BY channel, CAST(dateTime AS date)"
+    ),
+    "q19": _as_it_is(
+        """
+        SELECT auction, place, bidder, price FROM (
+          SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC, dateTime, bidder) AS place FROM {bid!r}
+        ) AS placed WHERE place <= 10
+        """,
+        "auction",
+        "place",
+    ),
+}
+"""Those that no stream answers, as views over tables of the events."""

@@ -1,4 +1,5 @@
-"""Nexmark's queries: each equals a batch answer over all events, however these are cut into runs, or is refused."""
+"""Nexmark's queries: each equals a batch answer over all events, however these are cut into runs: as a stream or, where
+no stream answers it, as a view."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ import pytest
 
 from lakesql.compile.build_select import build_selects
 from lakesql.errors import ProjectError
+from lakesql.events import BatchCommitted
 from tests.nexmark.events import COLUMNS, WATERMARK, Arrivals, closing, cut, make_events
-from tests.nexmark.queries import QUERIES, Answered, Refused
+from tests.nexmark.queries import QUERIES, VIEWS, Answered, Refused
 from tests.spark.project import Lake, Project
 
 EVENTS = 3_000
@@ -75,6 +77,15 @@ def counted(rows: Sequence[dict[str, Any]], query: Answered) -> Counter[tuple[An
     return Counter(tuple(plain(row[name]) for name in sorted(row)) for row in kept)
 
 
+def shown(rows: Sequence[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """The rows of a view, each as often as it is there, without the columns that only lakesql needs."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for row in rows:
+        names = sorted(name for name in row if not name.startswith("_lakesql_"))
+        found[tuple(plain(row[name]) for name in names)] += 1
+    return found
+
+
 def plain(value: Any) -> Any:
     return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
@@ -113,3 +124,30 @@ def test_a_query_that_no_stream_can_answer_is_refused_before_it_runs(lake: Lake,
     with pytest.raises(ProjectError) as refused:
         build_selects(project.manifest(), ["refused"])
     assert [problem.condition for problem in refused.value.problems] == [*query.conditions]
+
+
+@pytest.mark.parametrize("runs", [1, 4])
+def test_a_view_equals_the_batch_answer_over_all_events(
+    lake: Lake, tmp_path: Path, pytestconfig: pytest.Config, runs: int
+) -> None:
+    events = make_events(EVENTS, pytestconfig.getoption("--seed"))
+    project = Project(lake, tmp_path, f"nexmark_views_{runs}")
+    for stream, columns in COLUMNS.items():
+        project.stream(f"{stream}s", columns)
+        project.model(stream, f"SELECT * FROM {{{stream}s}}", mode="append")
+    for name, view in VIEWS.items():
+        keys = {"keys": [*view.keys]} if view.keys else {}
+        project.model(name, view.select, mode="materialized_view", **keys)
+    hows: dict[str, set[str]] = {name: set() for name in VIEWS}
+    for part in cut(events, runs):
+        for stream in COLUMNS:
+            project.record(f"{stream}s", [written(event) for event in part.of(stream)])
+        ran = project.run(hangs_after_s=HANGS_AFTER_S).check()
+        for name in VIEWS:
+            hows[name] |= {event.refreshed.split(",")[0] for event in ran.of(BatchCommitted, name)}
+    for name, view in VIEWS.items():
+        kept, right = shown(project.rows(name)), shown(answer(events, view.oracle))
+        assert len(right) > 0, name
+        assert (name, kept - right, right - kept) == (name, Counter(), Counter())
+    if runs > 1:
+        assert [name for name, how in hows.items() if how == {"in full"}] == []
