@@ -15,7 +15,7 @@ from lakesql.views.changed_rows import ROW, ChangedRows
 from lakesql.views.number_types import Columns, number_type
 from lakesql.views.read_view import ViewText
 from lakesql.views.signed_rows import SignedRows, signed_block
-from lakesql.views.units import group_is_plain
+from lakesql.views.units import group_is_plain, window_of
 from lakesql.views.view_tree import CannotKeepError, Span, ViewBlock, ViewInput, ViewItem, ViewQuery, ViewSet
 
 DELTA = "_lakesql_delta"
@@ -209,6 +209,8 @@ class _GroupReader:
                 self._refuse_columns(column.expression, calls)
                 shown.append((column.name, plain))
                 self._store(column.name, plain, calls)
+            elif window_of(column, block):
+                raise CannotKeepError("a window by the name that GROUP BY gives it", plain[0])
             else:
                 unit.append(column.name)
                 groups.append(plain)

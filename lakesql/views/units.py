@@ -146,20 +146,39 @@ def _all_outputs(query: ViewQuery) -> tuple[str, ...]:
 
 
 def _grouped_outputs(query: ViewBlock) -> tuple[str, ...]:
-    """The outputs that are expressions of the GROUP BY."""
+    """The outputs that are expressions of the GROUP BY, or say which window of it a row belongs to."""
     items = list(query.items)
-    found = [find_expression(one, query.outputs, items, _is_by_name(query)) for one in _group_of(query)]
-    return tuple(dict.fromkeys(column.name for column in found if column is not None))
+    names: list[str] = []
+    for one in _group_of(query):
+        column = find_expression(one, query.outputs, items, _is_by_name(query))
+        if column is None and isinstance(one, exp.Anonymous):
+            call = one.name.lower()
+            column = next((output for output in query.outputs.columns if window_of(output, query) == call), None)
+        if column is not None:
+            names.append(column.name)
+    return tuple(dict.fromkeys(names))
+
+
+def window_of(output: OutputColumn, query: ViewBlock) -> str:
+    """The function of GROUP BY whose window an output names, as `window.start` does; '' for another."""
+    if not isinstance(output.expression, exp.Column):
+        return ""
+    name, *bound = (part.name.lower() for part in output.expression.parts)
+    is_window = name in ("window", "session_window") and bound in ([], ["start"], ["end"])
+    is_of_from = any(item.alias.lower() == name or _has_column(item, name) for item in query.items)
+    return name if is_window and not is_of_from else ""
 
 
 def _own_groups(query: ViewBlock) -> tuple[str, ...]:
     """Those of them that a row says alone. A session does not: it begins and ends by the rows around."""
     outputs = [(name, query.outputs.find(name)) for name in _grouped_outputs(query)]
-    return tuple(name for name, output in outputs if output is not None and not _is_session(output.expression))
+    return tuple(name for name, output in outputs if output is not None and not _is_session(output, query))
 
 
-def _is_session(expression: exp.Expr) -> bool:
-    return any(call.name.lower() == "session_window" for call in expression.find_all(exp.Anonymous))
+def _is_session(output: OutputColumn, query: ViewBlock) -> bool:
+    if window_of(output, query) == "session_window":
+        return True
+    return any(call.name.lower() == "session_window" for call in output.expression.find_all(exp.Anonymous))
 
 
 def _group_of(query: ViewBlock) -> list[exp.Expr]:

@@ -42,6 +42,18 @@ class View:
     keys: tuple[str, ...] = ()
 
 
+_SESSIONS = """
+SELECT bidder, count(*) AS bids, min(dateTime) AS start
+FROM (
+  SELECT bidder, dateTime, sum(is_first) OVER (PARTITION BY bidder ORDER BY dateTime) AS session
+  FROM (
+    SELECT bidder, dateTime, CASE WHEN dateTime <= lag(dateTime) OVER (PARTITION BY bidder ORDER BY dateTime)
+      + INTERVAL '3 seconds' THEN 0 ELSE 1 END AS is_first
+    FROM bid
+  )
+) GROUP BY bidder, session
+"""
+
 QUERIES: Mapping[str, Answered | Refused] = {
     "q0": Answered(
         APPEND,
@@ -209,17 +221,7 @@ QUERIES: Mapping[str, Answered | Refused] = {
         SELECT bidder, count(*) AS bids, session_window.start AS start
         FROM {bid} GROUP BY bidder, session_window(dateTime, '3 seconds')
         """,
-        """
-        SELECT bidder, count(*) AS bids, min(dateTime) AS start
-        FROM (
-          SELECT bidder, dateTime, sum(is_first) OVER (PARTITION BY bidder ORDER BY dateTime) AS session
-          FROM (
-            SELECT bidder, dateTime, CASE WHEN dateTime <= lag(dateTime) OVER (PARTITION BY bidder ORDER BY dateTime)
-              + INTERVAL '3 seconds' THEN 0 ELSE 1 END AS is_first
-            FROM bid
-          )
-        ) GROUP BY bidder, session
-        """,
+        _SESSIONS,
         "bidder",
     ),
     "q14": Answered(
@@ -426,6 +428,24 @@ VIEWS: Mapping[str, View] = {
         """,
         "id",
     ),
+    "q11": View(
+        """
+        SELECT bidder, count(*) AS bids, session_window.start AS start
+        FROM {bid!r} GROUP BY bidder, session_window(dateTime, '3 seconds')
+        """,
+        _SESSIONS,
+    ),
+    "q17": View(
+        """
+        SELECT auction, window.start AS start, count(*) AS bids, min(price) AS least, sum(price) AS total
+        FROM {bid!r} GROUP BY auction, window(dateTime, '1 minute')
+        """,
+        """
+        SELECT auction, time_bucket(INTERVAL '1 minute', dateTime) AS start, count(*) AS bids, min(price) AS least,
+          CAST(sum(price) AS bigint) AS total
+        FROM bid GROUP BY ALL
+        """,
+    ),
     "q15": _as_it_is(
         f"SELECT CAST(dateTime AS date) AS day, {_PER_DAY} FROM {{bid!r}} GROUP BY CAST(dateTime AS date)"
     ),
@@ -443,4 +463,4 @@ VIEWS: Mapping[str, View] = {
         "place",
     ),
 }
-"""Those that no stream answers, as views over tables of the events."""
+"""Those that no stream answers, as views over tables of the events; and of those with windows some that one does."""

@@ -67,6 +67,8 @@ BY_KEY = {
     f"SELECT region, cust, count(*) AS n FROM {ORD} GROUP BY ROLLUP (region, cust)": "a row alone does not say",
     f"SELECT region, session_window(at, '3 seconds') AS w, count(*) AS n FROM {VIS}"
     " GROUP BY region, session_window(at, '3 seconds')": "a row alone does not say",
+    f"SELECT window.start AS s, count(*) AS n FROM {VIS} GROUP BY window(at, '3 seconds')": "GROUP BY gives it",
+    f"SELECT window(at, '3 seconds') AS w, window.end AS s, count(*) AS n FROM {VIS} GROUP BY 1": "GROUP BY gives it",
 }
 """Aggregates that are kept by key, each with a word of the reason."""
 
@@ -82,8 +84,15 @@ def test_a_session_is_computed_with_those_around_it() -> None:
     """A new row may put two sessions together, whose own rows have not changed."""
     sql = f"SELECT region, session_window(at, '3 seconds') AS w FROM {VIS} GROUP BY region, 2"
     assert (plan_view(sql, INPUTS).keys, plan_view(sql, INPUTS).unit) == (("region", "w"), ("region",))
+    sql = f"SELECT region, session_window.start AS w FROM {VIS} GROUP BY region, session_window(at, '3 seconds')"
+    assert (plan_view(sql, INPUTS).keys, plan_view(sql, INPUTS).unit) == (("region", "w"), ("region",))
     sql = f"SELECT session_window(at, '3 seconds') AS w, count(*) AS n FROM {VIS} GROUP BY 1"
     assert plan_view(sql, INPUTS).way == "full"
+
+
+def test_a_window_is_told_by_its_start() -> None:
+    sql = f"SELECT region, window.start AS s, count(*) AS n FROM {VIS} GROUP BY region, window(at, '3 seconds')"
+    assert plan_view(sql, INPUTS).unit == plan_view(sql, INPUTS).keys == ("region", "s")
 
 
 def test_columns_that_only_lakesql_needs() -> None:
