@@ -12,12 +12,14 @@ BOUNDS_PLACE = "/* the batch's key range */ true"
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys of one batch in one column: all of them, the smallest and the largest, or both."""
+    """The keys of one batch in one column: all of them, the smallest and the largest, or both; NULL is named apart
+    (`has_null`), and may be the only one."""
 
     column: str
     values: tuple[Literal, ...] = ()
     low: Literal | None = None
     high: Literal | None = None
+    has_null: bool = False
 
 
 def bounds_text(ranges: tuple[KeyRange, ...], alias: str = "target") -> str:
@@ -31,4 +33,7 @@ def _bound(bound: KeyRange, alias: str) -> str:
         tests.append(f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}")
     if bound.values:
         tests.append(f"{column} IN ({', '.join(literal(value) for value in bound.values)})")
-    return "\n  AND ".join(tests)
+    known = "\n  AND ".join(tests)
+    if not bound.has_null:
+        return known
+    return f"({known} OR {column} IS NULL)" if known else f"{column} IS NULL"

@@ -17,6 +17,7 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.refresh.refresh_table import Refresh, RefreshStep
+from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
@@ -156,7 +157,7 @@ JobsBy = Callable[["ModelJobs"], StartJob]
 class ModelJobs:
     """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts in their place.
 
-    `prepared` are the checkpoints that streams have run from.
+    `prepared` are the checkpoints that streams have run from. `changes` are those of the tables that its views read.
     """
 
     context: RunContext
@@ -165,6 +166,7 @@ class ModelJobs:
     leases: Leases
     jobs_by: JobsBy | None = None
     prepared: dict[str, str] = field(default_factory=dict)
+    changes: SharedChanges = field(default_factory=SharedChanges)
 
     def start(self, model: str, emit: Emit) -> Job | None:
         """The model's job, running; None while it waits for a lease."""
@@ -193,7 +195,7 @@ class ModelJobs:
             context.check_lease(model)
             context.reached(model, step)
 
-        refresh = Refresh(select, hash_of(select), context.catalog, emit, reach)
+        refresh = Refresh(select, hash_of(select), context.catalog, emit, reach, self.changes)
         files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, model))
         keep = partial(keep_analysis, context.manifest, context.catalog, bound, files)
         keeper = open_keeper(context, select) if select.model.config.is_stored else None

@@ -30,7 +30,6 @@ from lakesql.engine.batch.given import (
     stored_rows,
     stored_types,
 )
-from lakesql.engine.batch.prepare import PLANNED_ONCE
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.batch.sync_table import TableSync
@@ -41,7 +40,7 @@ from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explain
-from lakesql.engine.spark.session import new_session
+from lakesql.engine.spark.session import PLANNED_ONCE, new_session
 from lakesql.errors import LakesqlError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest, own_table, with_stored_rows
 from lakesql.model.config import AvailableNow

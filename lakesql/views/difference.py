@@ -24,6 +24,10 @@ DELTA = "_lakesql_delta"
 TARGET = "_lakesql_target"
 """The view of the rows that the table has."""
 
+JOINED = "_lakesql_joined"
+"""The view of what a refresh does to each group, and of the row that the table has of it: two structs, which have the
+names of the views that they are of."""
+
 ROWS = "_lakesql_rows"
 """The column that counts the rows of a group."""
 
@@ -119,7 +123,7 @@ class Difference:
     def recompute(self) -> str:
         """The units of the groups that are computed from their rows: the view `_lakesql_touched`."""
         named = ", ".join(f"{DELTA}.{identifier(name)}" for name in self.unit) or "true AS _lakesql_any"
-        return f"SELECT {named}\n{self._joined}\nWHERE {self._is_recomputed}"
+        return f"SELECT {named}\nFROM {JOINED}\nWHERE {self._is_recomputed}"
 
     @property
     def adjusted(self) -> str:
@@ -132,7 +136,7 @@ class Difference:
         was_there = "" if self.is_whole else f"\n  AND NOT ({TARGET}.{ROWS} IS NULL AND {DELTA}.{ROWS} = 0)"
         kept = f"\n  AND NOT ({self._is_recomputed})" if self.recomputes else ""
         listed = ",\n  ".join(shown)
-        return f"SELECT {listed}\n{self._joined}\nWHERE ({differs}){was_there}{kept}"
+        return f"SELECT {listed}\nFROM {JOINED}\nWHERE ({differs}){was_there}{kept}"
 
     @property
     def _is_recomputed(self) -> str:
@@ -142,9 +146,21 @@ class Difference:
         return condition if self.is_whole else f"{_COUNTED_ROWS.now} > 0 AND ({condition})"
 
     @property
-    def _joined(self) -> str:
+    def joined(self) -> str:
+        """The groups of the delta with their rows: the view `_lakesql_joined`."""
+        added = [name for part in self.parts for name, _ in part.added]
+        kept = [part.column for part in self.parts]
         same = [f"{TARGET}.{identifier(name)} <=> {DELTA}.{identifier(name)}" for name in self.unit]
-        return f"FROM {DELTA}\nLEFT JOIN {TARGET} ON {' AND '.join(same) or 'true'}"
+        return (
+            f"SELECT {_struct(DELTA, [*self.unit, ROWS, *added])},\n  {_struct(TARGET, [ROWS, *kept])}\n"
+            f"FROM {DELTA}\nLEFT JOIN {TARGET} ON {' AND '.join(same) or 'true'}"
+        )
+
+
+def _struct(view: str, columns: Sequence[str]) -> str:
+    """Columns of a view as one, of its name."""
+    fields = ", ".join(f"{view}.{identifier(name)} AS {identifier(name)}" for name in dict.fromkeys(columns))
+    return f"struct({fields}) AS {view}"
 
 
 def with_hidden(view: ViewText, rows: ChangedRows, difference: Difference) -> str:

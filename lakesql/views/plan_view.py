@@ -14,7 +14,7 @@ from lakesql.views.difference import Difference, HiddenColumn, difference_of, wi
 from lakesql.views.read_view import ViewText, read_tree, read_view
 from lakesql.views.signed_rows import linear_obstacles
 from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_calls
-from lakesql.views.units import is_whole, keys_of, origins_of, passed_on, unit_of
+from lakesql.views.units import inputs_read, is_whole, keys_of, origins_of, passed_on, unit_of
 from lakesql.views.view_tree import CannotKeepError, InnerQuery, ViewBlock, ViewInput, ViewQuery, ViewSet
 
 Way = Literal["difference", "key", "full"]
@@ -49,7 +49,8 @@ class ViewPlan:
     """How a view is kept.
 
     `reason` says why not by a cheaper way, and `offset` where that stands ('' and 0 where nothing is in the way).
-    `keys` tell the rows apart. `unit`: the rows that have these outputs in common are computed anew together.
+    `keys` tell the rows apart; `keys_follow`: by what the SELECT is, so that it makes no two rows of them. `unit`: the
+    rows that have these outputs in common are computed anew together.
     `in_full` are the inputs, by number, whose change asks for the whole SELECT, `by_key` those whose change is taken by
     key though others are taken by difference. `is_timed`: its rows change with time, though no input has changed.
     `query` is the SELECT over the inputs as they are, with the columns that the table has beside it (`hidden`).
@@ -61,6 +62,7 @@ class ViewPlan:
     reason: str = ""
     offset: int = 0
     keys: tuple[str, ...] = ()
+    keys_follow: bool = False
     unit: tuple[str, ...] = ()
     query: str = ""
     in_full: Mapping[int, Obstacle] = field(default_factory=dict)
@@ -77,6 +79,16 @@ class ViewPlan:
         if self.way == "full" or not self.in_full.keys().isdisjoint(changed):
             return "full"
         return self.way if self.by_key.keys().isdisjoint(changed) else "key"
+
+    @property
+    def reads_one(self) -> bool:
+        """Whether it reads one table, in one place: each row of it is made of the table's own, and joined to none."""
+        return self._tree is not None and len([*inputs_read(self._tree)]) == 1
+
+    @property
+    def unit_is_unique(self) -> bool:
+        """Whether no two rows are of one unit."""
+        return set(map(str.lower, self.keys)) <= set(map(str.lower, self.unit))
 
     @property
     def hidden(self) -> tuple[HiddenColumn, ...]:
@@ -118,9 +130,11 @@ def plan_view(
     except CannotKeepError as error:
         return _in_full(view, error, keys, is_timed)
     own, problems = _keys(view, tree, keys)
+    follow = keys_of(tree)
     plain = ViewPlan(
         "full",
         keys=own,
+        keys_follow=follow is not None and set(map(str.lower, follow)) <= set(map(str.lower, own)),
         query=ChangedRows(view, frozenset()).whole(tree.span, "new"),
         is_timed=is_timed,
         problems=problems,

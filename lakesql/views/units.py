@@ -85,25 +85,25 @@ def _passed_keys(query: ViewBlock) -> tuple[str, ...] | None:
 
 def origins_of(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
     """The columns of inputs that an output is, where the rows with a value of it come of no others of that input."""
-    times = Counter(_read_inputs(query))
+    times = Counter(inputs_read(query))
     for number, column in _origins(query, name):
         if times[number] == 1:
             yield number, column
 
 
-def _read_inputs(query: ViewQuery) -> Iterator[int]:
+def inputs_read(query: ViewQuery) -> Iterator[int]:
     """The inputs that a query reads, each as often as it does."""
     if isinstance(query, ViewSet):
         for branch in query.branches:
-            yield from _read_inputs(branch)
+            yield from inputs_read(branch)
         return
     for item in query.items:
         if item.input is not None:
             yield item.input
         elif item.query is not None:
-            yield from _read_inputs(item.query)
+            yield from inputs_read(item.query)
     for inner in query.inner:
-        yield from _read_inputs(inner.query)
+        yield from inputs_read(inner.query)
 
 
 def _origins(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:

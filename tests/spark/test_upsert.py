@@ -540,7 +540,7 @@ def test_a_small_batch_is_one_file_whatever_the_size_of_the_table(
     given = snapshots.distribution
     monkeypatch.setattr(snapshots, "distribution", lambda *asked, **how: {**given(*asked, **how), **SPREAD})
     if size == "many rows":
-        monkeypatch.setattr("lakesql.engine.batch.prepare.JOINED_ROWS", 0)
+        monkeypatch.setattr("lakesql.engine.batch.bounds.JOINED_ROWS", 0)
     batches = [
         [{"a": 7 * number % 241, "b": 11 * number % 239, "v": batch} for number in range(start, start + 300)]
         for batch, start in enumerate((0, 150, 300))

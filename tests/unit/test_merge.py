@@ -127,6 +127,8 @@ def test_columns_that_only_spark_knows_are_matched_by_name() -> None:
         ((KeyRange("id", low=0, high=0),), "target.id BETWEEN 0 AND 0"),
         ((KeyRange("id", (1, 9), 1, 9),), "target.id BETWEEN 1 AND 9\n  AND target.id IN (1, 9)"),
         ((KeyRange("k", values=("",)),), "target.k IN ('')"),
+        ((KeyRange("k", has_null=True),), "target.k IS NULL"),
+        ((KeyRange("k", low=1, high=2, has_null=True),), "(target.k BETWEEN 1 AND 2 OR target.k IS NULL)"),
         ((KeyRange("a b", values=("it's", "x ")),), r"target.`a b` IN ('it\'s', 'x ')"),
         ((KeyRange("d", low=Decimal("-1.50"), high=Decimal("2E+2")),), "target.d BETWEEN -1.50BD AND 200BD"),
         (

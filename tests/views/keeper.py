@@ -174,6 +174,7 @@ def refresh_by_difference(database: Database, plan: ViewPlan, delta: str) -> Ref
     assert plan.difference is not None
     database.store("_lakesql_target", plan.query.replace("_lakesql_new_", "oracle_old_"))
     database.store("_lakesql_delta", delta)
+    database.store("_lakesql_joined", plan.difference.joined)
     database.store("_lakesql_touched", plan.difference.recompute)
     names = database.names(plan.query)
     places = [names.index(name.lower()) for name in plan.unit]

@@ -122,7 +122,37 @@ def test_an_aggregate_that_is_sorted_does_not_depend_on_the_order() -> None:
 )
 def test_keys_follow(sql: str, keys: tuple[str, ...]) -> None:
     plan = plan_view(sql, INPUTS)
-    assert (plan.keys, plan.problems) == (keys, ())
+    assert (plan.keys, plan.keys_follow, plan.problems) == (keys, True, ())
+
+
+@pytest.mark.parametrize(
+    ("sql", "keys", "follow"),
+    [
+        (f"SELECT id, region FROM {ORD}", ("id",), False),
+        (f"SELECT DISTINCT region, cust FROM {ORD}", ("region",), False),
+        (f"SELECT DISTINCT region, cust FROM {ORD}", ("CUST", "region"), True),
+        (f"SELECT region, cust, count(*) AS n FROM {ORD} GROUP BY ROLLUP (region, cust)", ("region", "cust"), False),
+        (f"SELECT region, n FROM (SELECT region, count(*) AS n FROM {ORD} GROUP BY region)", ("region", "n"), True),
+        (f"SELECT region, n FROM (SELECT region, count(*) AS n FROM {ORD} GROUP BY region)", ("n",), False),
+    ],
+)
+def test_whether_given_keys_tell_rows_apart_may_be_known(sql: str, keys: tuple[str, ...], follow: bool) -> None:
+    plan = plan_view(sql, INPUTS, keys)
+    assert (plan.keys_follow, plan.problems) == (follow, ())
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads_one"),
+    [
+        (f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region", True),
+        (f"WITH a AS (SELECT id FROM {ORD}) SELECT id FROM a", True),
+        (f"WITH a AS (SELECT id FROM {ORD}) SELECT x.id FROM a x JOIN a y ON x.id = y.id", False),
+        (f"SELECT id FROM {ORD} WHERE NOT EXISTS (SELECT 1 FROM {CUS})", False),
+        (f"SELECT id FROM {ORD} UNION ALL SELECT id FROM {ORD}", False),
+    ],
+)
+def test_a_view_may_read_one_table_once(sql: str, reads_one: bool) -> None:
+    assert plan_view(sql, INPUTS, ("id",) if "count" not in sql else ()).reads_one is reads_one
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import EpochDay, Instant, Literal, identifier
-from lakesql.engine.ledger.snapshots import JavaTable
+from lakesql.engine.ledger.snapshots import JavaTable, measure, rewrites_files
 from lakesql.engine.spark.gateway import java_class
 from lakesql.ledger.entry import Snapshot
 from lakesql.names import LEDGER_MODEL
@@ -37,6 +37,10 @@ BULK = 10_000
 MANIFESTS = 50
 """So many of a table's manifests are read at most, one after another, to see that no MERGE is needed, which would read
 several at once."""
+
+JOINED_ROWS = 300_000
+JOINED_BYTES = 32 * 2**20
+"""So many rows of a table, in files of so many bytes, are joined in one task in the time that it takes to plan more."""
 
 ROWS_PER_KEY = 20
 """So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
@@ -61,6 +65,25 @@ def match_few(ranges: tuple[KeyRange, ...], keys: tuple[str, ...]) -> bool:
     """Whether no more than `MATCHED` of a table's rows can lie within the bounds, where each has another key."""
     sizes = {bound.column: _size(bound) for bound in ranges}
     return math.prod(sizes.get(key, math.inf) for key in keys) <= MATCHED
+
+
+def joins_few(table: JavaTable, ranges: tuple[KeyRange, ...], keys: tuple[str, ...], *, is_small: bool) -> bool:
+    """Whether few rows of a table, of which each has another key, can match those of a MERGE, or the table has few, as
+    has the MERGE (`is_small`). Of a file that is written anew, all rows are joined."""
+    if rewrites_files(table):
+        return False
+    if match_few(ranges, keys):
+        return True
+    if not is_small:
+        return False
+    count, size = measure(table)
+    return count <= JOINED_ROWS and size <= JOINED_BYTES
+
+
+def bounds_of_write(table: JavaTable, ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
+    """The bounds of a statement that changes rows: of files that it writes anew all rows are joined, and would be
+    compared with them."""
+    return () if rewrites_files(table) and not spare_files(table, ranges) else ranges
 
 
 def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
@@ -96,6 +119,8 @@ def _find_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> Any:
     expressions, find = (java_class(f"org.apache.iceberg.{name}") for name in ("expressions.Expressions", "FindFiles"))
     within = expressions.alwaysTrue()
     for bound in ranges:
+        if bound.has_null:
+            continue
         ends = {"greaterThanOrEqual": _low(bound), "lessThanOrEqual": _high(bound)}
         for compare, value in ((name, _as_iceberg(end)) for name, end in ends.items()):
             if value is not None:
@@ -129,17 +154,20 @@ def _size(bound: KeyRange) -> float:
     """How many keys the bound of a column can hold."""
     match (bound.values, bound.low, bound.high):
         case ((), int() as low, int() as high):
-            return high - low + 1
+            known: float = high - low + 1
+        case ((), None, None):
+            known = 0
         case ((), _, _):
-            return math.inf
+            known = math.inf
         case (values, _, _):
-            return len(values)
+            known = len(values)
+    return known + bound.has_null
 
 
 def read_keys(
     newest: DataFrame, keys: tuple[str, ...], margins_ms: Mapping[str, int] | None = None
 ) -> tuple[KeyRange, ...] | None:
-    """The bounds of the batch's keys, which are not NULL; None where it has no row.
+    """The bounds of the batch's keys; None where it has no row.
 
     Each holds for every key, or an update would become a second row; a key whose type has no literal is left unbounded.
     That of a time in `margins_ms` is wider by so much on both sides.
@@ -152,15 +180,33 @@ def read_keys(
     if not few:
         return None
     if len(few) <= FEW:
-        lists = [sorted({form.literal(row[i]) for row in few}) for i, form in enumerate(forms.values())]
-        ranges = [_key_range(key, known) for key, known in zip(forms, lists, strict=True)]
+        ranges = [_listed_range(key, form, [row[i] for row in few]) for i, (key, form) in enumerate(forms.items())]
     else:
-        extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
+        extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max, _has_null)]
         found = narrow.agg(*extremes).collect()[0] if extremes else ()
-        ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
-        ranges = [KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends]
+        ends = zip(forms.items(), found[0::3], found[1::3], found[2::3], strict=True)
+        ranges = [_wide_range(key, form, *each) for (key, form), *each in ends]
     ranges = [_widened(bound, (margins_ms or {}).get(bound.column, 0)) for bound in ranges]
     return tuple(bound for bound in ranges if not _is_damaged(bound))
+
+
+def _has_null(name: str) -> Column:
+    return F.coalesce(F.bool_or(F.col(name).isNull()), F.lit(False))
+
+
+def _wide_range(key: str, form: _Form, low: Any, high: Any, has_null: bool) -> KeyRange:
+    """The bound of a column whose keys are not listed."""
+    if low is None:
+        return KeyRange(key, has_null=True)
+    return KeyRange(key, low=form.literal(low), high=form.literal(high), has_null=has_null)
+
+
+def _listed_range(key: str, form: _Form, found: Sequence[Any]) -> KeyRange:
+    """The bound of a column of whose rows all values are here."""
+    known = sorted({form.literal(value) for value in found if value is not None})
+    if not known:
+        return KeyRange(key, has_null=True)
+    return replace(_key_range(key, known), has_null=None in found)
 
 
 def _key_range(key: str, known: list[Any]) -> KeyRange:
@@ -175,14 +221,14 @@ def _key_range(key: str, known: list[Any]) -> KeyRange:
 
 
 def _widened(bound: KeyRange, margin_ms: int) -> KeyRange:
-    if not margin_ms:
+    if not margin_ms or not (bound.values or bound.low is not None):
         return bound
     match (_low(bound), _high(bound)):
         case Instant(low), Instant(high):
-            return KeyRange(bound.column, low=Instant(low - margin_ms * 1000), high=Instant(high + margin_ms * 1000))
+            return replace(bound, values=(), low=Instant(low - margin_ms * 1000), high=Instant(high + margin_ms * 1000))
         case EpochDay(low), EpochDay(high):
             days = math.ceil(margin_ms / _DAY_MS)
-            return KeyRange(bound.column, low=EpochDay(low - days), high=EpochDay(high + days))
+            return replace(bound, values=(), low=EpochDay(low - days), high=EpochDay(high + days))
         case _:
             raise AssertionError("only times have margins")
 
@@ -206,9 +252,12 @@ class _Form:
 def _form(kind: T.DataType) -> _Form | None:
     """None for types whose order is not the same to Spark, to Iceberg's file statistics and as literals.
 
-    A timestamp travels as a number: as a datetime it would be in the time zone of this process.
+    A timestamp travels as a number: as a datetime it would be in the time zone of this process. Texts of a collation
+    are equal though they are written otherwise.
     """
     match kind:
+        case T.StringType() if not kind.isUTF8BinaryCollation():
+            return None
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType() | T.DecimalType() | T.StringType():
             return _Form(lambda column: column, lambda value: value)
         case T.TimestampType():

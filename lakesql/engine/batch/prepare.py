@@ -23,7 +23,7 @@ from lakesql.compile.batch import (
     Write,
 )
 from lakesql.compile.key_range import KeyRange
-from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys, spare_files
+from lakesql.engine.batch.bounds import bounds_of_write, bounds_pay, joins_few, may_match, read_keys
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.mixed_tables import check_source_table
 from lakesql.engine.batch.refuse import check_deletes, check_expectations
@@ -32,21 +32,11 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.session import changed_settings
+from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import made_views
 from lakesql.names import BATCH_VIEW, TOMBSTONES_VIEW, UNKNOWN
-
-NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
-"""The settings of a statement that is planned before its first job, and not again after each stage."""
-
-PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
-"""The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
-
-JOINED_ROWS = 300_000
-JOINED_BYTES = 32 * 2**20
-"""So many rows of a table, in files of so many bytes, are joined in one task in the time that it takes to plan more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +152,20 @@ class _Preparation:
         """Spark's settings for the write. It `inserts` where the table has none of its keys."""
         is_changing = not self._write.only_adds
         is_small = self._rows.is_small and not self._rows.feed.truncate and self._is_still_small()
-        joins_few = _joins_few(self._sink, self._table, is_small, self._bounds)
+        is_joining_few = bool(self._select.writing.keys) and joins_few(
+            self._table,
+            self._bounds,
+            batches_of(self._select).unique_by,
+            is_small=is_small and not self._select.writing.memories,  # how many deletes are remembered is not known
+        )
         settings = snapshots.distribution(
             self._table,
             is_changing,
             inserts,
-            gathers=is_small and not joins_few and is_changing,
-            is_together=is_small and (joins_few or self._is_plain(inserts)),
+            gathers=is_small and not is_joining_few and is_changing,
+            is_together=is_small and (is_joining_few or self._is_plain(inserts)),
         )
-        return {**settings, **PLANNED_ONCE} if joins_few else settings
+        return {**settings, **PLANNED_ONCE} if is_joining_few else settings
 
     def _is_plain(self, inserts: bool) -> bool:
         """Whether the rows are made where their records are, and joined with nothing."""
@@ -184,8 +179,7 @@ class _Preparation:
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
         """The write's bounds: of files that it writes anew all rows are joined, and would be compared with them."""
-        rewrites = not self._write.only_adds and snapshots.rewrites_files(self._table)
-        return () if rewrites and not spare_files(self._table, self._bounds) else self._bounds
+        return self._bounds if self._write.only_adds else bounds_of_write(self._table, self._bounds)
 
     def _check_deletes(self, step: CheckDeletes) -> None:
         if not self._is_first:  # there is nothing to delete then
@@ -270,19 +264,3 @@ def make_once(kept: DataFrame) -> None:
     """
     with changed_settings(kept.sparkSession, NOT_ADAPTIVE):
         kept.count()
-
-
-def _joins_few(sink: Sink, table: snapshots.JavaTable, is_small: bool, bounds: tuple[KeyRange, ...]) -> bool:
-    """Whether few rows of the table can match, or it has few, as has the batch (`is_small`).
-
-    Of a file that is written anew, all rows are joined; and how many deletes are remembered is not known here.
-    """
-    writing = sink.select.writing
-    if not writing.keys or snapshots.rewrites_files(table):
-        return False
-    if match_few(bounds, batches_of(sink.select).unique_by):
-        return True
-    if not is_small or writing.memories:
-        return False
-    count, size = snapshots.measure(table)
-    return count <= JOINED_ROWS and size <= JOINED_BYTES

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.quote import table_name
+from lakesql.compile.key_range import KeyRange, bounds_text
+from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.counts import count
-from lakesql.engine.ledger.snapshots import JavaTable
-from lakesql.engine.refresh.input_tables import show_input, show_inputs
+from lakesql.engine.batch.bounds import joins_few, read_keys
+from lakesql.engine.ledger.snapshots import JavaTable, load_table
+from lakesql.engine.refresh.input_tables import show_input
+from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.row_changes import ChangesUnknownError, RowChanges, changes_between
+from lakesql.engine.spark.kept_rows import FEW_ROWS, KeptRows, keep_rows
+from lakesql.engine.spark.row_changes import ChangesUnknownError, RowChanges
 from lakesql.ledger.inputs import InputSnapshot, table_of
 from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.names import ADJUSTED_VIEW
-from lakesql.views.difference import DELTA, ROWS, TARGET
-from lakesql.views.plan_view import TOUCHED
-from lakesql.views.view_tree import COME, GONE, OLD
+from lakesql.views.changed_rows import ROW
+from lakesql.views.difference import DELTA, JOINED, ROWS, TARGET
+from lakesql.views.plan_view import TOUCHED, ViewPlan
+from lakesql.views.view_tree import COME, GONE, NEW, OLD
 
 SMALL_ROWS = 100_000
 """Of tables with fewer rows no change is too large to be computed by key."""
@@ -41,12 +46,19 @@ class InFullError(Exception):
 @dataclass(frozen=True, slots=True)
 class ChangedView:
     """The rows of a view that are to be put in the place of former ones, and how they were found: the keys or groups
-    that this is about are counted. `leaves`: groups that have gone are among the rows, with 0 rows of their own."""
+    that this is about are counted, and `bounds` hold of each. `leaves`: groups that have gone are among the rows, with
+    0 rows of their own."""
 
     rows: DataFrame
     count: int
     is_by_difference: bool
+    bounds: tuple[KeyRange, ...] = ()
     leaves: bool = False
+
+    @property
+    def are_few(self) -> bool:
+        """Whether there are few keys or groups."""
+        return self.count <= FEW_ROWS
 
     @property
     def lasting(self) -> DataFrame:
@@ -70,6 +82,7 @@ def open_changed_rows(
     tables: Mapping[str, JavaTable],
     former: Mapping[str, InputSnapshot],
     inputs: Mapping[str, InputSnapshot],
+    shared: SharedChanges,
 ) -> Iterator[ChangedView]:
     """The rows to be made anew where the tables have come from the `former` snapshots to these, with the views that the
     statements read. What is held for them is let go at the end.
@@ -91,60 +104,110 @@ def open_changed_rows(
         obstacle = next((plan.in_full[number] for number in changed.values() if number in plan.in_full), None)
         raise InFullError(obstacle.reason if obstacle else plan.reason)
     with ExitStack() as held:
+        are_few = True
         for name, number in changed.items():
             spans = former[name].snapshot, inputs[name].snapshot
-            changes = held.enter_context(_changes(session, name, tables[name], *spans))
+            changes = held.enter_context(_changes(session, name, tables[name], *spans, shared))
             _check_size(name, tables[name], changes)
+            are_few = are_few and changes.count is not None and changes.count <= FEW_ROWS
             none = session.table(name).limit(0)
             replace_view(none if changes.gone is None else changes.gone, f"{GONE}{number}")
             replace_view(none if changes.come is None else changes.come, f"{COME}{number}")
-            show_input(session, name, tables[name], former[name].snapshot, f"{OLD}{number}")
-        show_inputs(session, tables, inputs)
-        numbers = [*changed.values()]
-        yield _by_difference(session, select, numbers) if way == "difference" else _by_key(session, select, numbers)
+        maker = _Maker(session, select, tables, former, inputs, tuple(changed.values()), are_few and plan.reads_one)
+        yield maker.by_difference() if way == "difference" else maker.by_key()
 
 
-def _by_key(session: SparkSession, select: Select, changed: Sequence[int]) -> ChangedView:
-    plan = refreshes_of(select).plan
-    touched = _make(session, plan.touched(changed), TOUCHED)
-    return ChangedView(session.sql(plan.touched_rows).localCheckpoint(), touched.count(), False)
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the changed rows of a view, of which the inputs of the numbers `changed` have changed. `reads_few`: they
+    follow from few rows alone."""
+
+    session: SparkSession
+    select: Select
+    tables: Mapping[str, JavaTable]
+    former: Mapping[str, InputSnapshot]
+    inputs: Mapping[str, InputSnapshot]
+    changed: tuple[int, ...]
+    reads_few: bool
+
+    @property
+    def plan(self) -> ViewPlan:
+        """How the view is kept."""
+        return refreshes_of(self.select).plan
+
+    def by_key(self) -> ChangedView:
+        """The rows of the keys that a change can reach."""
+        touched = self._make(self.plan.touched(self.changed), TOUCHED, is_planned_once=self.reads_few)
+        bounds = read_keys(touched.rows, self.plan.unit)
+        if bounds is None:
+            return ChangedView(touched.rows, 0, is_by_difference=False)
+        rows = self._touched_rows(touched, bounds)
+        return ChangedView(keep_rows(rows).rows, touched.count, is_by_difference=False, bounds=bounds)
+
+    def by_difference(self) -> ChangedView:
+        """The groups that have changed, from what was added to them and taken from them; of those of which only their
+        rows say what they are now, the rows."""
+        plan, stored = self.plan, self.select.model.table
+        assert plan.difference is not None, "it is kept by difference"
+        delta = self._make(plan.delta(self.changed), DELTA, is_planned_once=self.reads_few)
+        bounds = read_keys(delta.rows, plan.unit)
+        if bounds is None:
+            return ChangedView(delta.rows, 0, is_by_difference=True)
+        table = load_table(self.session, stored)
+        has_few = joins_few(table, bounds, plan.unit, is_small=delta.are_few)
+        replace_view(_within(self.session.table(table_name(stored)), bounds), TARGET)
+        has_few = self._make(plan.difference.joined, JOINED, is_planned_once=has_few).are_few
+        adjusted = self._make(plan.difference.adjusted, ADJUSTED_VIEW, is_planned_once=has_few)
+        made = ChangedView(adjusted.rows, adjusted.count, is_by_difference=True, bounds=bounds, leaves=bool(plan.unit))
+        if not plan.difference.recomputes:
+            return made
+        touched = self._make(plan.difference.recompute, TOUCHED, is_planned_once=has_few)
+        if not touched.count:
+            return made
+        again = self._touched_rows(touched, read_keys(touched.rows, plan.unit) or ())
+        rows = keep_rows(adjusted.rows.unionByName(again))
+        return replace(made, rows=rows.rows, count=made.count + touched.count)
+
+    def _touched_rows(self, touched: KeptRows, bounds: tuple[KeyRange, ...]) -> DataFrame:
+        """The rows of the SELECT of some units, of whose inputs no others are read than can have them."""
+        query = self.plan.touched_rows
+        self._show_inputs(query)
+        types = {field.name.lower(): field.dataType for field in touched.rows.schema.fields}
+        for bound in bounds:
+            for number, column in self.plan.origins.get(bound.column, ()):
+                rows = self.session.table(f"{NEW}{number}")
+                if rows.select(identifier(column)).schema.fields[0].dataType == types[bound.column.lower()]:
+                    replace_view(_within(rows, (replace(bound, column=column),)), f"{NEW}{number}")
+        return self.session.sql(query)
+
+    def _make(self, query: str, view: str, *, is_planned_once: bool) -> KeptRows:
+        """The rows of a query, made once, under the name of a view."""
+        self._show_inputs(query)
+        made = keep_rows(self.session.sql(query), is_planned_once=is_planned_once)
+        replace_view(made.rows, view)
+        return made
+
+    def _show_inputs(self, query: str) -> None:
+        """Make the views of inputs, as they were and as they are, that a query names."""
+        for number, (name, table) in enumerate(self.tables.items()):
+            for view, snapshots in ((f"{OLD}{number}", self.former), (f"{NEW}{number}", self.inputs)):
+                if view in query:
+                    show_input(self.session, name, table, snapshots[name].snapshot, view)
 
 
-def _by_difference(session: SparkSession, select: Select, changed: Sequence[int]) -> ChangedView:
-    """The groups that have changed, from what was added to them and taken from them; of those of which only their rows
-    say what they are now, the rows."""
-    plan = refreshes_of(select).plan
-    assert plan.difference is not None, "it is kept by difference"
-    _make(session, plan.delta(changed), DELTA)
-    replace_view(session.table(table_name(select.model.table)), TARGET)
-    adjusted = _make(session, plan.difference.adjusted, ADJUSTED_VIEW)
-    groups = adjusted.count()
-    leaves = bool(plan.unit)
-    if not plan.difference.recomputes:
-        return ChangedView(adjusted, groups, True, leaves)
-    touched = _make(session, plan.difference.recompute, TOUCHED)
-    again = touched.count()
-    if not again:
-        return ChangedView(adjusted, groups, True, leaves)
-    rows = adjusted.unionByName(session.sql(plan.touched_rows)).localCheckpoint()
-    return ChangedView(rows, groups + again, True, leaves)
-
-
-def _make(session: SparkSession, query: str, view: str) -> DataFrame:
-    """The rows of a query, made once, under the name of a view."""
-    rows = session.sql(query).localCheckpoint()
-    replace_view(rows, view)
-    return rows
+def _within(rows: DataFrame, bounds: tuple[KeyRange, ...]) -> DataFrame:
+    """The rows whose keys are within the bounds."""
+    return rows.alias(ROW).where(bounds_text(bounds, ROW)) if bounds else rows
 
 
 @contextmanager
 def _changes(
-    session: SparkSession, name: str, table: JavaTable, before: int | None, after: int | None
+    session: SparkSession, name: str, table: JavaTable, before: int | None, after: int | None, shared: SharedChanges
 ) -> Iterator[RowChanges]:
     if after is None:
         raise InFullError(f"{name} has no snapshot any more", is_lost=True)
     try:
-        with changes_between(session, table_of(name), table, before, after) as changes:
+        with shared.between(session, table_of(name), table, before, after) as changes:
             yield changes
     except ChangesUnknownError:
         why = f"the snapshot of {name} that it was made of is gone, or none of its past"
@@ -157,6 +220,8 @@ def _check_size(name: str, table: JavaTable, changes: RowChanges) -> None:
     total = int(head.summary().getOrDefault("total-records", "0")) if head is not None else 0
     if total < SMALL_ROWS or changes.rows_read <= total * LARGE_SHARE:
         return
-    rows = sum(frame.count() for frame in (changes.gone, changes.come) if frame is not None)
+    rows = changes.count
+    if rows is None:
+        rows = sum(frame.count() for frame in (changes.gone, changes.come) if frame is not None)
     if rows > total * LARGE_SHARE:
         raise InFullError(f"{rows:,} rows of {name} have changed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -23,16 +23,18 @@ from lakesql.compile.quote import identifier, identifiers, text
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn, TableSpec, alter_table, build_table_spec, create_table_as, order_text
 from lakesql.engine.batch.analyze import landing_columns, type_text
+from lakesql.engine.batch.bounds import bounds_of_write, joins_few
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import checked_rows, kept_rows
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, Staged, begin_commit, publish, stage, stage_nothing, until_published
-from lakesql.engine.refresh.changed_view import InFullError, open_changed_rows
+from lakesql.engine.refresh.changed_view import ChangedView, InFullError, open_changed_rows
 from lakesql.engine.refresh.input_tables import load_inputs, pin, show_inputs
+from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.session import changed_settings
+from lakesql.engine.spark.session import PLANNED_ONCE, changed_settings
 from lakesql.errors import RunError, quoted
 from lakesql.events import BatchCommitted, Emit, Noted, StepApplied
 from lakesql.ledger.entry import Entry, Snapshot, is_untouched, ledger_tag, summary_of, totals_of, whole
@@ -40,6 +42,7 @@ from lakesql.ledger.inputs import InputSnapshot, read_inputs, write_inputs
 from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.names import ANEW_ROWS_VIEW, ANEW_VIEW, ROWS_VIEW
 from lakesql.plan.steps import create_namespace, is_of_shape, plan_table
+from lakesql.views.plan_view import ViewPlan
 
 RefreshStep = Literal["look-up", "stage", "publish", "finish"]
 """The steps of a refresh, and its end."""
@@ -53,7 +56,7 @@ class Refresh:
     """A model over tables, and what its refreshes need.
 
     `query` tells one SELECT from another in the ledger. `reached` is told before each step which one it is, and raises
-    where this runner must not continue.
+    where this runner must not continue. `changes` are those of the inputs, shared with the other models of a run.
     """
 
     select: Select
@@ -61,6 +64,7 @@ class Refresh:
     catalog: OpenCatalog
     emit: Emit
     reached: Callable[[RefreshStep], None] = lambda step: None
+    changes: SharedChanges = field(default_factory=SharedChanges)
 
 
 def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = False) -> Snapshot | None:
@@ -163,7 +167,8 @@ def _refresh_by_changes(
     if refreshes.plan.way == "full":
         return None
     try:
-        with open_changed_rows(session, select, tables, former, read_inputs(entry.inputs)) as changed:
+        inputs = read_inputs(entry.inputs)
+        with open_changed_rows(session, select, tables, former, inputs, refresh.changes) as changed:
             if not changed.count:
                 return _Made(_publish(refresh, session, entry, stage_nothing), changed.how)
             spec = _spec(refresh, changed.rows.schema)
@@ -179,7 +184,8 @@ def _refresh_by_changes(
                 view, write = refreshes.merge_steps(columns)
                 replace_view(session.sql(view.query), view.name)
             entry = replace(entry, violations=violations)
-            return _Made(_publish(refresh, session, entry, partial(_stage, session, write)), changed.how, violations)
+            merging = partial(_merge, session, refreshes.plan, write, changed)
+            return _Made(_publish(refresh, session, entry, merging), changed.how, violations)
     except InFullError as error:
         refusal = refreshes.refuse_full(error.why) if error.is_lost else None
         if refusal is not None:
@@ -247,7 +253,7 @@ def _show_rows(
 def _check_keys(refresh: Refresh, session: SparkSession, view: str) -> None:
     """Raise where rows of a view have one key: the keys that the configuration gives are to tell them apart."""
     keys = refresh.select.writing.keys
-    if not keys:
+    if not keys or refreshes_of(refresh.select).plan.keys_follow:
         return
     listed = identifiers(keys)
     twice = f"SELECT to_json(struct({listed})) AS key FROM {view} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
@@ -282,6 +288,20 @@ Staging = Callable[[Begun], Staged]
 
 def _stage(session: SparkSession, write: Write, begun: Begun) -> Staged:
     return stage(session, begun, write.text())
+
+
+def _merge(session: SparkSession, plan: ViewPlan, write: Write, changed: ChangedView, begun: Begun) -> Staged:
+    """Put the changed rows in the place of former ones, which are looked for where their keys can be."""
+    bounds = bounds_of_write(begun.table, changed.bounds)
+    has_few = plan.unit_is_unique and joins_few(begun.table, bounds, plan.unit, is_small=changed.are_few)
+    settings = snapshots.distribution(
+        begun.table,
+        is_changing=True,
+        inserts=False,
+        gathers=changed.are_few and not has_few,
+        is_together=has_few,
+    )
+    return stage(session, begun, write.text(bounds), settings | PLANNED_ONCE if has_few else settings)
 
 
 def _publish(refresh: Refresh, session: SparkSession, entry: Entry, staging: Staging) -> Snapshot:

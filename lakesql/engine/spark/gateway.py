@@ -90,6 +90,12 @@ def array_of(name: str, values: Sequence[Any]) -> Any:
     return array
 
 
+def items_of(values: Any) -> list[Any]:
+    """The items of a Java list. Python's own way goes on until Java fails, and pyspark looks at what it has failed of
+    for as long as it takes to ask for hundreds of them."""
+    return [values.get(index) for index in range(values.size())]
+
+
 def java_class(name: str, jvm: Any = None) -> Any:
     """A class of Java's by its whole name, in the session's Java or in that of a `jvm`.
 

@@ -30,6 +30,7 @@ WAYS = ("auto", "always", "never")
 
 _MAP_PARTITIONS = "org.apache.spark.rdd.MapPartitionsRDD"
 _LOGICAL_RDD = "org.apache.spark.sql.execution.LogicalRDD"
+_LOCAL = "org.apache.spark.sql.catalyst.plans.logical.LocalRelation"
 _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 _RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
 _TASK_SETS = "org.apache.iceberg.spark.ScanTaskSetManager"
@@ -111,6 +112,7 @@ _FASTER = (
     Member(_MAP_PARTITIONS, "f"),
     Member(_MAP_PARTITIONS, arguments=7),
     Member(_LOGICAL_RDD, arguments=9),
+    Member(_LOCAL, arguments=4),
     Member("org.apache.spark.sql.catalyst.catalog.SessionCatalog", "getRawTempView", ("java.lang.String",)),
     Member(_TASK_SETS, "stageTasks", (_TABLE, "java.lang.String", "java.util.List")),
     Member(_TASK_SETS, "removeTasks", (_TABLE, "java.lang.String")),
@@ -257,6 +259,35 @@ def write_to(session: SparkSession, statement: str, table: Any) -> None:
         case other:
             raise AssertionError(f"{other} is no write")
     java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
+
+
+def hold_rows(frame: DataFrame) -> tuple[DataFrame, int] | None:
+    """The rows of a frame, made in one job and held by Java's driver, and how many they are; None by the public way.
+
+    They must be few. Spark knows how many there are, and needs no job to look at them. The plan is as the settings are
+    now.
+    """
+    if not _choice.is_direct:
+        return None
+    execution = frame._jdf.queryExecution()
+    rows = execution.executedPlan().executeCollect()
+    sequence = getattr(java_class("scala.collection.immutable.ArraySeq$"), "MODULE$").unsafeWrapArray(rows)
+    plan = java_class(_LOCAL)(execution.analyzed().output(), sequence, False, java_class("scala.Option").empty())
+    return _frame(plan, frame), len(rows)
+
+
+def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """Rows that are made already, for another session: of `hold_rows`, or a checkpoint. Not by the public way."""
+    if frame.sparkSession is session:
+        return frame
+    assert _choice.is_direct, "no public way gives another session's rows"
+    rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, _analyzed(frame))
+    return DataFrame(rows, session)
+
+
+def can_share_rows() -> bool:
+    """Whether rows may be asked for by `in_session`."""
+    return _choice.is_direct
 
 
 def can_read_tasks() -> bool:

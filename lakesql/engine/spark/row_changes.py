@@ -9,8 +9,8 @@ as they were. So the writer's engine, the table's format and how it merges make 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -19,7 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from lakesql.compile.quote import table_name
-from lakesql.engine.spark.internals import can_read_tasks, plan_files, rows_of_tasks
+from lakesql.engine.spark.gateway import items_of, java_class
+from lakesql.engine.spark.internals import can_read_tasks, in_session, plan_files, rows_of_tasks
+from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_few, keep_rows
 from lakesql.engine.spark.old_columns import select_as_now
 from lakesql.model.table_name import TableName
 
@@ -57,11 +59,18 @@ class RowChanges:
     none. An updated row is in both.
 
     `rows_read` is how many rows the files hold that are read for it, by metadata: there are no more changes than that.
+    `count` is how many changes there are; None where they are not made yet, but read wherever they are used.
     """
 
     gone: DataFrame | None = None
     come: DataFrame | None = None
     rows_read: int = 0
+    count: int | None = 0
+
+    def of(self, session: SparkSession) -> RowChanges:
+        """The same for another session, of changes that are made."""
+        gone, come = (None if rows is None else in_session(rows, session) for rows in (self.gone, self.come))
+        return replace(self, gone=gone, come=come)
 
 
 @contextmanager
@@ -72,18 +81,20 @@ def changes_between(
     start: int | None,
     end: int,
     columns: Sequence[str] | None = None,
+    keeps: int = 0,
 ) -> Iterator[RowChanges]:
     """What has changed in an `org.apache.iceberg.Table` from snapshot `start` to `end`, which comes from it; with None,
     all rows of `end`.
 
     Rows have the table's newest columns, of any snapshot; with `columns`, these alone, and rows that are equal in them
     cancel out. They are equal as EXCEPT ALL has it: NaN is NaN, 0.0 is -0.0. The frames are read while the context is
-    open, once however often they are used; what was held for them is let go at its end.
+    open; what was held for them is let go at its end. Changes that are made already (`count`) may be read later too:
+    those that had to be compared with each other, and where by metadata there are no more than it `keeps`.
 
     Raises SnapshotExpiredError and NoAncestorError.
     """
     with ExitStack() as held:
-        yield _find_changes(_Scans(session, name, table, columns, held), start, end)
+        yield _find_changes(_Scans(session, name, table, columns, held), start, end, keeps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +102,17 @@ class _DataFile:
     """A data file of a snapshot: the task that reads it, and the deletes that apply to it, each by its place."""
 
     task: Any
-    rows: int
     deletes: frozenset[tuple[str, int | None]]
-    deleted: int
-    """How many rows the delete files list, of this file and others."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, deleted ones too."""
+        return int(self.task.file().recordCount())
+
+    @property
+    def deleted(self) -> int:
+        """How many rows the delete files list, of this file and others."""
+        return sum(int(each.recordCount()) for each in items_of(self.task.deletes())) if self.deletes else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,11 @@ class _Touched:
         one, as it is wherever a deletion vector was replaced."""
         return not self.before.deletes <= self.after.deletes
 
+    @property
+    def changes(self) -> int:
+        """About how many rows it has lost: what a writer has deleted is in the delete file that it writes anew."""
+        return abs(self.after.deleted - self.before.deleted)
+
 
 @dataclass(slots=True)
 class _FilesChanged:
@@ -124,6 +147,11 @@ class _FilesChanged:
         """The rows that are read to compare them."""
         return sum(each.rows for each in (*self.gone, *self.come, *(touched.after for touched in self.touched)))
 
+    @property
+    def changes(self) -> int:
+        """About how many rows have changed, or were moved, by metadata."""
+        return sum(each.rows for each in (*self.gone, *self.come)) + sum(each.changes for each in self.touched)
+
 
 @dataclass(frozen=True, slots=True)
 class _Scans:
@@ -135,39 +163,40 @@ class _Scans:
     columns: Sequence[str] | None
     held: ExitStack
 
-    def rows_of(self, files: Iterable[_DataFile], *more: str) -> DataFrame:
-        """The rows of files as one of their snapshots has them, with metadata columns."""
+    def tasks_of(self, files: Iterable[_DataFile]) -> DataFrame:
+        """The rows of files as one of their snapshots has them, with metadata columns for who asks for them."""
         tasks = [each.task for each in files]
-        rows = self.held.enter_context(rows_of_tasks(self.session, self.table, tasks))
-        return rows.select(*map(_column, self.columns or rows.columns), *more)
+        return self.held.enter_context(rows_of_tasks(self.session, self.table, tasks))
+
+    def columns_of(self, rows: DataFrame) -> list[Column]:
+        """The columns that are compared."""
+        return [*map(_column, self.columns or rows.columns)]
 
     def places_deleted(self, files: Sequence[_DataFile]) -> DataFrame:
         """Where the rows stand that are deleted of files."""
-        tasks = [each.task for each in files]
-        rows = self.held.enter_context(rows_of_tasks(self.session, self.table, tasks))
-        places = (
-            rows.select(*_PLACE, "_deleted").where("_deleted").drop("_deleted").withColumn(_WAS_DELETED, F.lit(True))
-        )
+        rows = self.tasks_of(files)
+        places = rows.where("_deleted").select(*_PLACE, F.lit(True).alias(_WAS_DELETED))
         return F.broadcast(places) if sum(each.deleted for each in files) <= BROADCAST_ROWS else places
 
     def rows_at(self, snapshot: int) -> DataFrame:
         """All rows of a snapshot, by the public way."""
         rows = self.session.sql(f"SELECT * FROM {table_name(self.name)} VERSION AS OF {snapshot}")
         rows = select_as_now(rows, self.table, snapshot)
-        return rows.select(*map(_column, self.columns or rows.columns))
+        return rows.select(*self.columns_of(rows))
 
 
-def _find_changes(scans: _Scans, start: int | None, end: int) -> RowChanges:
+def _find_changes(scans: _Scans, start: int | None, end: int, keeps: int) -> RowChanges:
     if scans.table.snapshot(end) is None:
         raise SnapshotExpiredError(end)
     if start is None:
-        return _all_rows(scans, end)
+        return _all_rows(scans, end, keeps)
     if start == end:
         return RowChanges()
     changed = _files_changed(scans.table, _spans(scans.table, start, end))
     if not can_read_tasks() and changed.rows:
         signed = [_signed(scans.rows_at(start), -1), _signed(scans.rows_at(end), 1)]
-        return _cancelled(scans, signed, _total_rows(scans.table, start) + _total_rows(scans.table, end))
+        rows = _total_rows(scans.table, start) + _total_rows(scans.table, end)
+        return _cancelled(signed, rows, are_few=rows <= FEW_ROWS)
     signed = [
         *_signed_files(scans, changed.gone, -1),
         *_signed_files(scans, changed.come, 1),
@@ -175,20 +204,34 @@ def _find_changes(scans: _Scans, start: int | None, end: int) -> RowChanges:
     ]
     if not signed:
         return RowChanges()
+    changes = changed.changes
     if not changed.gone and not changed.touched:
-        return RowChanges(come=_union(signed).drop(_SIGN), rows_read=changed.rows)
+        come, count = _made(_union(signed).drop(_SIGN), changes, keeps)
+        return RowChanges(come=come, rows_read=changed.rows, count=count)
     brings_back = any(each.brings_back for each in changed.touched)
     if not changed.come and not brings_back:
-        return RowChanges(gone=_union(signed).drop(_SIGN), rows_read=changed.rows)
-    return _cancelled(scans, signed, changed.rows)
+        gone, count = _made(_union(signed).drop(_SIGN), changes, keeps)
+        return RowChanges(gone=gone, rows_read=changed.rows, count=count)
+    return _cancelled(signed, changed.rows, are_few=changes <= FEW_ROWS)
 
 
-def _all_rows(scans: _Scans, end: int) -> RowChanges:
+def _all_rows(scans: _Scans, end: int, keeps: int) -> RowChanges:
     files = [*_files_at(scans.table, end).values()]
     if not files:
         return RowChanges()
-    rows = scans.rows_of(files) if can_read_tasks() else scans.rows_at(end)
-    return RowChanges(come=rows, rows_read=sum(each.rows for each in files))
+    rows = scans.tasks_of(files) if can_read_tasks() else scans.rows_at(end)
+    rows = rows.select(*scans.columns_of(rows))
+    total = sum(each.rows for each in files)
+    come, count = _made(rows, total, keeps)
+    return RowChanges(come=come, rows_read=total, count=count)
+
+
+def _made(rows: DataFrame, changes: int, keeps: int) -> tuple[DataFrame, int | None]:
+    """The rows, which are so many at most, and their number; None where they are too many to be kept."""
+    if changes > keeps:
+        return rows, None
+    kept = keep_few(rows) if changes <= FEW_ROWS else keep_rows(rows)
+    return kept.rows, kept.count
 
 
 def _spans(table: Any, start: int, end: int) -> list[tuple[int, int]]:
@@ -250,17 +293,12 @@ def _files_at(table: Any, snapshot: int) -> dict[str, _DataFile]:
     """The data files of a snapshot by their paths."""
     files = {}
     planned = plan_files(table, snapshot) if can_read_tasks() else table.newScan().useSnapshot(snapshot).planFiles()
-    try:
-        tasks = planned.iterator()
-        while tasks.hasNext():
-            task = tasks.next()
-            found = task.file()
-            deletes = [] if task.deletes().isEmpty() else [*task.deletes()]
-            places = frozenset((str(each.location()), each.contentOffset()) for each in deletes)
-            deleted = sum(int(each.recordCount()) for each in deletes)
-            files[str(found.location())] = _DataFile(task, int(found.recordCount()), places, deleted)
-    finally:
-        planned.close()
+    lists = java_class("org.apache.iceberg.relocated.com.google.common.collect.Lists")
+    with closing(planned):
+        tasks = items_of(lists.newArrayList(planned))
+    for task in tasks:
+        deletes = frozenset((str(each.location()), each.contentOffset()) for each in items_of(task.deletes()))
+        files[str(task.file().location())] = _DataFile(task, deletes)
     return files
 
 
@@ -270,30 +308,34 @@ def _total_rows(table: Any, snapshot: int) -> int:
 
 def _signed_files(scans: _Scans, files: Sequence[_DataFile], sign: int) -> Iterator[DataFrame]:
     if files:
-        yield _signed(scans.rows_of(files), sign)
+        rows = scans.tasks_of(files)
+        yield rows.select(*scans.columns_of(rows), F.lit(sign).alias(_SIGN))
 
 
 def _signed_touched(scans: _Scans, touched: Sequence[_Touched]) -> Iterator[DataFrame]:
     """The rows of files that stayed which other deletes took away, or gave back."""
     untouched_before = [each for each in touched if not each.before.deletes]
     if untouched_before:
-        rows = scans.rows_of([each.after for each in untouched_before], "_deleted").where("_deleted").drop("_deleted")
-        yield _signed(rows, -1)
+        rows = scans.tasks_of([each.after for each in untouched_before])
+        yield rows.where("_deleted").select(*scans.columns_of(rows), F.lit(-1).alias(_SIGN))
     for brings_back in (False, True):
         files = [each for each in touched if each.before.deletes and each.brings_back is brings_back]
         if not files:
             continue
-        rows = scans.rows_of([each.after for each in files], *_PLACE, "_deleted")
+        rows = scans.tasks_of([each.after for each in files])
+        columns = scans.columns_of(rows)
         if not brings_back:
             rows = rows.where("_deleted")
+        rows = rows.select(*columns, *_PLACE, "_deleted")
         rows = rows.join(scans.places_deleted([each.before for each in files]), [*_PLACE], "left")
         was_deleted = F.col(_WAS_DELETED).isNotNull()
-        rows = rows.where(F.col("_deleted") != was_deleted).withColumn(_SIGN, F.when(was_deleted, 1).otherwise(-1))
-        yield rows.drop(*_PLACE, "_deleted", _WAS_DELETED)
+        sign = F.when(was_deleted, 1).otherwise(-1).alias(_SIGN)
+        yield rows.where(F.col("_deleted") != was_deleted).select(*columns, sign)
 
 
-def _cancelled(scans: _Scans, signed: Sequence[DataFrame], rows_read: int) -> RowChanges:
-    """The rows that are gone more often than they have come, and those that have come more often."""
+def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) -> RowChanges:
+    """The rows that are gone more often than they have come, and those that have come more often: made now. `are_few`:
+    by metadata."""
     rows = _union(signed)
     columns = [each.name for each in rows.schema.fields if each.name != _SIGN]
     keys: list[Column] = []
@@ -307,16 +349,12 @@ def _cancelled(scans: _Scans, signed: Sequence[DataFrame], rows_read: int) -> Ro
         else:
             keys.append(_column(each.name))
     times = rows.groupBy(*keys).agg(F.sum(_SIGN).alias(_SIGN), *others).where(F.col(_SIGN) != 0)
-    net = times.select(*map(_column, columns), _SIGN).persist()
-    scans.held.callback(net.unpersist)
-    return RowChanges(_repeated(net, -1, columns), _repeated(net, 1, columns), rows_read)
-
-
-def _repeated(net: DataFrame, sign: int, columns: Sequence[str]) -> DataFrame:
-    """The rows of a sign, each as often as it says."""
-    times = (F.col(_SIGN) * sign).cast("int")
-    rows = net.where(times > 0).withColumn(_SIGN, F.explode(F.array_repeat(F.lit(1), times)))
-    return rows.select(*map(_column, columns))
+    often = F.abs(F.col(_SIGN)).cast("int")
+    each_time = F.explode(F.array_repeat(F.signum(F.col(_SIGN)).cast("int"), often))
+    net = times.select(*map(_column, columns), each_time.alias(_SIGN))
+    kept = keep_few(net) if are_few else keep_rows(net)
+    gone, come = (kept.rows.where(F.col(_SIGN) == sign).drop(_SIGN) for sign in (-1, 1))
+    return RowChanges(gone, come, rows_read, kept.count)
 
 
 def _has_variant(kind: DataType) -> bool:

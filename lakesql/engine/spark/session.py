@@ -375,6 +375,13 @@ def activate(session: SparkSession) -> None:
     java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
 
 
+NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
+"""The settings of a statement that is planned before its first job, and not again after each stage."""
+
+PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
+"""The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
+
+
 @contextmanager
 def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """While this is open, the session has these settings; then the former ones again."""

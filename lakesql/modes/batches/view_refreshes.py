@@ -12,7 +12,7 @@ from lakesql.errors import Problem, RunError
 from lakesql.modes.batches.refreshed_batches import RefreshedBatches, inputs_of, plan_of
 from lakesql.modes.materialized_view import MaterializedView
 from lakesql.names import ADJUSTED_VIEW, ANEW_ROWS_VIEW, ANEW_VIEW, LEAVES
-from lakesql.views.difference import DELTA, ROWS
+from lakesql.views.difference import DELTA, JOINED, ROWS
 from lakesql.views.plan_view import TOUCHED, ViewPlan
 
 _ANEW = """\
@@ -26,6 +26,7 @@ _MERGE = """\
 MERGE INTO {table} AS target
 USING {anew} AS source
 ON {same} AND source.{leaves}
+  AND {bounds}
 WHEN MATCHED THEN DELETE
 WHEN NOT MATCHED AND NOT source.{leaves} THEN
   INSERT ({columns})
@@ -42,6 +43,7 @@ _ADJUST = """\
 MERGE INTO {table} AS target
 USING {changed} AS source
 ON {same}
+  AND {bounds}
 {leave}WHEN MATCHED THEN UPDATE SET
   {sets}
 WHEN NOT MATCHED{there} THEN
@@ -112,6 +114,7 @@ class ViewRefreshes(RefreshedBatches):
             when = "a refresh by difference"
             steps = (
                 MakeView(f"{when}: what is added to each group, and taken from it", DELTA, plan.delta(inputs)),
+                MakeView(f"{when}: these groups, each with its row of the table", JOINED, plan.difference.joined),
                 MakeView(f"{when}: the groups that only their rows can say", TOUCHED, plan.difference.recompute),
                 MakeView(f"{when}: the other groups, as they are now", ADJUSTED_VIEW, plan.difference.adjusted),
                 MakeView(f"{when}: those groups, from their rows", ANEW_ROWS_VIEW, plan.touched_rows),
@@ -140,11 +143,12 @@ class ViewRefreshes(RefreshedBatches):
             there=f" AND source.{ROWS} > 0" if unit else "",
             columns=identifiers(columns),
             values=", ".join(column_of("source", name) for name in columns),
+            bounds=_CUT,
         )
         changed = _CHANGED.format(adjusted=ADJUSTED_VIEW, rows=ANEW_ROWS_VIEW)
         return (
             MakeView("a refresh by difference: all groups that have changed", ANEW_VIEW, changed),
-            Write("a refresh by difference: the commit", Bounded((merge,), ())),
+            Write("a refresh by difference: the commit", _bounded(merge)),
         )
 
     def merge_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
@@ -164,10 +168,11 @@ class ViewRefreshes(RefreshedBatches):
             leaves=LEAVES,
             columns=identifiers(columns),
             values=", ".join(column_of("source", name) for name in columns),
+            bounds=_CUT,
         )
         return (
             MakeView("a refresh by key: these rows, and the keys whose former rows leave", ANEW_VIEW, anew),
-            Write("a refresh by key: the commit", Bounded((merge,), ())),
+            Write("a refresh by key: the commit", _bounded(merge)),
         )
 
     @property
@@ -195,6 +200,16 @@ class ViewRefreshes(RefreshedBatches):
                 some = " or ".join(names[number] for number in numbers)
                 said += f"; where {some} has changed, {what}, as {numbers[min(numbers)].reason}"
         return said
+
+
+_CUT = "\0"
+"""Where the bounds of the keys come."""
+
+
+def _bounded(merge: str) -> Bounded:
+    """A MERGE, cut where the bounds of the target's keys come."""
+    before, _, after = merge.partition(_CUT)
+    return Bounded((before, after), ("target",))
 
 
 def _same(unit: tuple[str, ...]) -> str:
