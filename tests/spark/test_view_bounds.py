@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,7 @@ from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.refresh import shared_changes
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.internals import SETTING, choose_way
-from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_few, keep_rows
+from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_rows
 from lakesql.engine.spark.row_changes import RowChanges
 from lakesql.engine.spark.session import new_session
 from lakesql.events import BatchCommitted
@@ -47,16 +48,18 @@ def jobs(session: SparkSession) -> int:
 
 
 @pytest.mark.parametrize("count", [0, 1, FEW_ROWS, FEW_ROWS + 1])
-@pytest.mark.parametrize("keep", [keep_rows, keep_few, lambda rows: keep_rows(rows, is_planned_once=True)])
-def test_rows_are_made_once_and_counted(session: SparkSession, count: int, keep: Callable[..., Any]) -> None:
-    made = keep(session.range(count).selectExpr("id", "uuid() AS another", "CAST(NULL AS variant) AS v"))
+@pytest.mark.parametrize("most", [FEW_ROWS, math.inf])
+@pytest.mark.parametrize("is_planned_once", [False, True])
+def test_rows_are_made_once_and_counted(session: SparkSession, count: int, most: float, is_planned_once: bool) -> None:
+    rows = session.range(count).selectExpr("id", "uuid() AS another", "CAST(NULL AS variant) AS v")
+    made = keep_rows(rows, most, is_planned_once=is_planned_once)
     assert (made.count, made.are_few) == (count, count <= FEW_ROWS)
     first, second = (sorted(tuple(row) for row in made.rows.collect()) for _ in range(2))
     assert first == second and [row[0] for row in first] == [*range(count)]
 
 
 def test_spark_looks_at_few_rows_without_a_job(spark: SparkSession) -> None:
-    made = keep_few(spark.range(10).selectExpr("id % 3 AS k", "id"))
+    made = keep_rows(spark.range(10).selectExpr("id % 3 AS k", "id"))
     before = jobs(spark)
     assert read_keys(made.rows.where("id > 3"), ("k",)) == (KeyRange("k", low=0, high=2),)
     assert jobs(spark) == before

@@ -52,7 +52,8 @@ def test_rows_rewritten_by_copy_on_write_do_not_count_as_the_batch() -> None:
         ((KeyRange("id", tuple(range(0, 600, 2)), 0, 598),), True),
         ((KeyRange("id", has_null=True),), True),
         ((KeyRange("id", low=1, high=MATCHED, has_null=True),), False),
-        ((KeyRange("id", low=EpochDay(1), high=EpochDay(2)),), False),
+        ((KeyRange("id", low=EpochDay(1), high=EpochDay(MATCHED)),), True),
+        ((KeyRange("id", low=EpochDay(1), high=EpochDay(MATCHED + 1)),), False),
         ((), False),
     ],
 )

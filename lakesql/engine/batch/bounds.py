@@ -153,12 +153,10 @@ def _high(bound: KeyRange) -> Literal:
 def _size(bound: KeyRange) -> float:
     """How many keys the bound of a column can hold."""
     match (bound.values, bound.low, bound.high):
-        case ((), int() as low, int() as high):
-            known: float = high - low + 1
         case ((), None, None):
-            known = 0
-        case ((), _, _):
-            known = math.inf
+            known = 0.0
+        case ((), low, high):
+            known = _steps_between(low, high) + 1
         case (values, _, _):
             known = len(values)
     return known + bound.has_null
@@ -213,11 +211,21 @@ def _key_range(key: str, known: list[Any]) -> KeyRange:
     """The bound of a column whose keys are known, in their order: its ends alone where there is a key at every other
     place between."""
     low, high = known[0], known[-1]
-    if isinstance(low, int) and high - low < 2 * len(known):
+    if _steps_between(low, high) < 2 * len(known):
         return KeyRange(key, low=low, high=high)
     if len(known) > LISTED:
         return KeyRange(key, tuple(known), low, high)
     return KeyRange(key, tuple(known))
+
+
+def _steps_between(low: Any, high: Any) -> float:
+    """How many keys there may be from one to another."""
+    match low, high:
+        case int(), int():
+            return high - low
+        case EpochDay(first), EpochDay(last):
+            return last - first
+    return math.inf
 
 
 def _widened(bound: KeyRange, margin_ms: int) -> KeyRange:

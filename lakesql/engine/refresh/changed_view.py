@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -110,9 +111,8 @@ def open_changed_rows(
             changes = held.enter_context(_changes(session, name, tables[name], *spans, shared))
             _check_size(name, tables[name], changes)
             are_few = are_few and changes.count is not None and changes.count <= FEW_ROWS
-            none = session.table(name).limit(0)
-            replace_view(none if changes.gone is None else changes.gone, f"{GONE}{number}")
-            replace_view(none if changes.come is None else changes.come, f"{COME}{number}")
+            for rows, view in ((changes.gone, f"{GONE}{number}"), (changes.come, f"{COME}{number}")):
+                replace_view(session.table(name).limit(0) if rows is None else rows, view)
         maker = _Maker(session, select, tables, former, inputs, tuple(changed.values()), are_few and plan.reads_one)
         yield maker.by_difference() if way == "difference" else maker.by_key()
 
@@ -141,8 +141,9 @@ class _Maker:
         bounds = read_keys(touched.rows, self.plan.unit)
         if bounds is None:
             return ChangedView(touched.rows, 0, is_by_difference=False)
-        rows = self._touched_rows(touched, bounds)
-        return ChangedView(keep_rows(rows).rows, touched.count, is_by_difference=False, bounds=bounds)
+        most = touched.count if self.plan.unit_is_unique and self.plan.keys_follow else math.inf
+        rows = keep_rows(self._touched_rows(touched, bounds), most).rows
+        return ChangedView(rows, touched.count, is_by_difference=False, bounds=bounds)
 
     def by_difference(self) -> ChangedView:
         """The groups that have changed, from what was added to them and taken from them; of those of which only their
@@ -156,12 +157,12 @@ class _Maker:
         table = load_table(self.session, stored)
         has_few = joins_few(table, bounds, plan.unit, is_small=delta.are_few)
         replace_view(_within(self.session.table(table_name(stored)), bounds), TARGET)
-        has_few = self._make(plan.difference.joined, JOINED, is_planned_once=has_few).are_few
-        adjusted = self._make(plan.difference.adjusted, ADJUSTED_VIEW, is_planned_once=has_few)
+        self._make(plan.difference.joined, JOINED, delta.count, is_planned_once=has_few)
+        adjusted = self._make(plan.difference.adjusted, ADJUSTED_VIEW, delta.count, is_planned_once=delta.are_few)
         made = ChangedView(adjusted.rows, adjusted.count, is_by_difference=True, bounds=bounds, leaves=bool(plan.unit))
         if not plan.difference.recomputes:
             return made
-        touched = self._make(plan.difference.recompute, TOUCHED, is_planned_once=has_few)
+        touched = self._make(plan.difference.recompute, TOUCHED, delta.count, is_planned_once=delta.are_few)
         if not touched.count:
             return made
         again = self._touched_rows(touched, read_keys(touched.rows, plan.unit) or ())
@@ -180,10 +181,10 @@ class _Maker:
                     replace_view(_within(rows, (replace(bound, column=column),)), f"{NEW}{number}")
         return self.session.sql(query)
 
-    def _make(self, query: str, view: str, *, is_planned_once: bool) -> KeptRows:
-        """The rows of a query, made once, under the name of a view."""
+    def _make(self, query: str, view: str, most: float = math.inf, *, is_planned_once: bool) -> KeptRows:
+        """The rows of a query, so many at `most`, made once, under the name of a view."""
         self._show_inputs(query)
-        made = keep_rows(self.session.sql(query), is_planned_once=is_planned_once)
+        made = keep_rows(self.session.sql(query), most, is_planned_once=is_planned_once)
         replace_view(made.rows, view)
         return made
 

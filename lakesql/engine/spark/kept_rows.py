@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.spark.internals import hold_rows, in_session
-from lakesql.engine.spark.session import PLANNED_ONCE, changed_settings
+from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings
 
 FEW_ROWS = 10_000
-"""So many rows are held by the driver, and made by a statement that is planned once: what takes time is to plan it, and
-to start each job."""
+"""So many rows are held by the driver, where Spark looks at them without a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class KeptRows:
 
     @property
     def are_few(self) -> bool:
-        """Whether Spark joins them as they are to each task's rows."""
+        """Whether the driver holds them."""
         return self.count <= FEW_ROWS
 
     def of(self, session: SparkSession) -> DataFrame:
@@ -31,27 +31,26 @@ class KeptRows:
         return in_session(self.rows, session)
 
 
-def keep_few(rows: DataFrame) -> KeptRows:
-    """Make the rows, which are few, in one job."""
-    with changed_settings(rows.sparkSession, PLANNED_ONCE):
-        held = hold_rows(rows)
-        if held is not None:
-            return KeptRows(*held)
-        return _keep(rows)
+def keep_rows(rows: DataFrame, most: float = math.inf, *, is_planned_once: bool = False) -> KeptRows:
+    """Make the rows, of which there are so many at `most`. `is_planned_once`: few are read for it, and what takes time
+    is to plan it, and to start each job."""
+    with changed_settings(rows.sparkSession, PLANNED_ONCE if is_planned_once else {}):
+        if most <= FEW_ROWS:
+            return _hold(rows) or _keep(rows)
+        if is_planned_once:  # they come in one task: a limit costs nothing
+            held = _hold(rows.limit(FEW_ROWS + 1))
+            if held is not None and held.are_few:
+                return held
+        kept = _keep(rows)
+    return (_hold(kept.rows) if kept.are_few else None) or kept
 
 
-def keep_rows(rows: DataFrame, *, is_planned_once: bool = False) -> KeptRows:
-    """Make the rows, of which nobody knows how many there are. `is_planned_once`: they are few in all likelihood, and
-    made of few."""
-    if is_planned_once:
-        made = keep_few(rows.limit(FEW_ROWS + 1))
-        if made.are_few:
-            return made
-    kept = _keep(rows)
-    held = hold_rows(kept.rows) if kept.are_few else None
-    return kept if held is None else KeptRows(*held)
+def _hold(rows: DataFrame) -> KeptRows | None:
+    held = hold_rows(rows)
+    return None if held is None else KeptRows(*held)
 
 
 def _keep(rows: DataFrame) -> KeptRows:
     kept = rows.localCheckpoint()
-    return KeptRows(kept, kept.count())
+    with changed_settings(rows.sparkSession, NOT_ADAPTIVE):
+        return KeptRows(kept, kept.count())

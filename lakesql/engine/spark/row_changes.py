@@ -8,6 +8,7 @@ as they were. So the writer's engine, the table's format and how it merges make 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from lakesql.compile.quote import table_name
 from lakesql.engine.spark.gateway import items_of, java_class
 from lakesql.engine.spark.internals import can_read_tasks, in_session, plan_files, rows_of_tasks
-from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_few, keep_rows
+from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_rows
 from lakesql.engine.spark.old_columns import select_as_now
 from lakesql.model.table_name import TableName
 
@@ -230,7 +231,7 @@ def _made(rows: DataFrame, changes: int, keeps: int) -> tuple[DataFrame, int | N
     """The rows, which are so many at most, and their number; None where they are too many to be kept."""
     if changes > keeps:
         return rows, None
-    kept = keep_few(rows) if changes <= FEW_ROWS else keep_rows(rows)
+    kept = keep_rows(rows, changes, is_planned_once=changes <= FEW_ROWS)
     return kept.rows, kept.count
 
 
@@ -352,7 +353,7 @@ def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) ->
     often = F.abs(F.col(_SIGN)).cast("int")
     each_time = F.explode(F.array_repeat(F.signum(F.col(_SIGN)).cast("int"), often))
     net = times.select(*map(_column, columns), each_time.alias(_SIGN))
-    kept = keep_few(net) if are_few else keep_rows(net)
+    kept = keep_rows(net, FEW_ROWS if are_few else math.inf, is_planned_once=are_few)
     gone, come = (kept.rows.where(F.col(_SIGN) == sign).drop(_SIGN) for sign in (-1, 1))
     return RowChanges(gone, come, rows_read, kept.count)
 
