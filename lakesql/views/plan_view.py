@@ -81,9 +81,14 @@ class ViewPlan:
         return self.way if self.by_key.keys().isdisjoint(changed) else "key"
 
     @property
+    def reads(self) -> tuple[int, ...]:
+        """The inputs, each as often as the SELECT reads it; none where its form is none that can be kept."""
+        return () if self._tree is None else tuple(inputs_read(self._tree))
+
+    @property
     def reads_one(self) -> bool:
         """Whether it reads one table, in one place: each row of it is made of the table's own, and joined to none."""
-        return self._tree is not None and len([*inputs_read(self._tree)]) == 1
+        return len(self.reads) == 1
 
     @property
     def unit_is_unique(self) -> bool:

@@ -279,3 +279,27 @@ def test_changes_are_kept_until_others_were_asked_for(
     monkeypatch.setattr(shared_changes, "KEPT_ROWS", 5)
     assert [count(0, 3), count(0, 3)] == [9, 9]
     assert len(reads) == 2, "they are too many to be kept"
+
+
+def test_few_rows_are_made_anew_whatever_has_changed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakesql.engine.refresh.refresh_table.FEW_ROWS", 100_000)
+    session, few, many = project.lake.session, *(f"lake.{project.namespace}.{name}" for name in ("few", "many"))
+    for name, rows in ((few, 20_000), (many, 100_000)):
+        session.sql(f"CREATE TABLE {name} USING iceberg AS SELECT id, id % 3 AS k FROM range({rows})")
+    counted = "SELECT k, count(*) AS c FROM {} GROUP BY k"
+    both = f"SELECT a.k, count(*) AS c FROM {few} AS a JOIN {few} AS b ON a.id = b.id GROUP BY a.k"
+    views = {
+        "of_few": (counted.format(few), {}, "in full, as they are few"),
+        "of_changes": (counted.format(few), {"refresh": "incremental"}, "by difference, 1 group"),
+        "of_many": (counted.format(many), {}, "by difference, 1 group"),
+        "of_pairs": (both, {}, "by difference, 1 group"),
+    }
+    for view, (select, options, _) in views.items():
+        project.model(view, select, mode="materialized_view", **options)
+    project.run().check()
+    for name in (few, many):
+        session.sql(f"INSERT INTO {name} VALUES (-1, 2)")
+    ran = project.run().check()
+    for view, (select, _, how) in views.items():
+        assert [it.refreshed for it in ran.of(BatchCommitted, view)] == [how]
+        assert values(session.table(project.table(view)).select("k", "c")) == values(session.sql(select))

@@ -6,8 +6,9 @@ So a refresh that has died is begun anew, and one that has nothing to do is know
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -107,15 +108,17 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         keys=refresh.select.writing.keys,
         inputs=write_inputs(inputs),
     )
-    made = None
+    made, how = None, "in full"
     if is_same and not is_own:
         say_touched = f"all rows are made anew: somebody else has changed rows of {model.table}"
         refresh.emit(Noted(say_touched, now_ms(), model.name))
+    elif former is not None and is_same and _are_few(refresh, table, [*tables.values()]):
+        how = "in full, as they are few"
     elif former is not None and is_same:
         made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(former.inputs))
     if made is None:
         show_inputs(session, tables, inputs)
-        made = _refresh_in_full(refresh, session, entry)
+        made = _refresh_in_full(refresh, session, entry, how)
     refresh.reached("finish")
     head = made.head
     refresh.emit(
@@ -136,6 +139,27 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         )
     )
     return head
+
+
+FEW_ROWS = 100_000
+FEW_BYTES = 32 * 2**20
+"""All rows of a table are made anew in the time that it takes to find out which have changed, where it and those that
+it is made of have so many rows, in files of so many bytes."""
+
+FEW_PAIRS = 100_000_000
+"""So many rows can a SELECT come to at most, should each row of a table meet each of the others."""
+
+
+def _are_few(refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snapshots.JavaTable]) -> bool:
+    """Whether the rows of a table are so few that they are made anew, whatever has changed; not of a model that asks
+    for what has changed."""
+    refreshes = refreshes_of(refresh.select)
+    if refreshes.plan.way == "full" or refreshes.refuse_full("") is not None:
+        return False
+    of_inputs = [*map(snapshots.measure, inputs)]
+    rows, sizes = zip(*of_inputs, snapshots.measure(table), strict=True)
+    pairs = math.prod(of_inputs[number][0] for number in refreshes.plan.reads)
+    return sum(rows) <= FEW_ROWS and sum(sizes) <= FEW_BYTES and pairs <= FEW_PAIRS
 
 
 _HIDDEN = "Of lakesql: what is kept of a group, so that a change can be added to it or taken from it."
@@ -194,12 +218,12 @@ def _refresh_by_changes(
         return None
 
 
-def _refresh_in_full(refresh: Refresh, session: SparkSession, entry: Entry) -> _Made:
-    """Make all rows anew, and exchange them in one commit, which makes a table that is not there."""
+def _refresh_in_full(refresh: Refresh, session: SparkSession, entry: Entry, how: str) -> _Made:
+    """Make all rows anew, and exchange them in one commit, which makes a table that is not there; `how`, in words."""
     rows = session.sql(refreshes_of(refresh.select).plan.query)
     violations = _show_rows(refresh, session, rows, ROWS_VIEW)
     head = _exchange(refresh, session, _spec(refresh, rows.schema), replace(entry, violations=violations))
-    return _Made(head, "in full", violations)
+    return _Made(head, how, violations)
 
 
 def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
