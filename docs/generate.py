@@ -32,7 +32,7 @@ from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOp
 from lakesql.model.expectations import EXPECTATION_KINDS
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
-from lakesql.modes.all_modes import all_modes
+from lakesql.modes.all_modes import MAINTENANCE, all_modes, namesakes
 from lakesql.modes.append import PARTITIONED_APPEND_PROPERTIES
 from lakesql.modes.changing import PARTITIONED_MERGE_PROPERTIES
 from lakesql.observe.jsonl import event_name
@@ -88,11 +88,12 @@ def config_sections() -> str:
     common = fields_of(TableConfig)
     shared = {field.name for field in common}
     parts = [f"### Every mode\n\n{option_table(common)}"]
-    for mode, kind in all_modes().items():
-        is_table = issubclass(kind, TableConfig)
-        own = [field for field in fields_of(kind) if not is_table or field.name not in shared]
+    for kind in all_modes():
+        word = kind.mode if issubclass(kind, TableConfig) else MAINTENANCE
+        own = [field for field in fields_of(kind) if not issubclass(kind, TableConfig) or field.name not in shared]
         table = option_table(own) if own else "It has no options of its own."
-        parts.append(f"### `mode='{mode}'`\n\n{option_doc(kind)}\n\n{table}")
+        where = f" over {kind.reads}" if issubclass(kind, TableConfig) and len(namesakes(word)) > 1 else ""
+        parts.append(f"### `mode='{word}'`{where}\n\n{option_doc(kind)}\n\n{table}")
     return "\n\n".join(parts)
 
 

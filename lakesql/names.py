@@ -278,6 +278,18 @@ REMEMBERED = "_lakesql_remembered"
 """What statements call the table, and the memory of it, where a sub-query names it from within: any other alias may be
 the name of a column of what the sub-query reads, and Spark takes that first."""
 
+NOW = "_lakesql_now"
+"""What statements call the rows of a SELECT beside those that are stored."""
+
+TIME_VIEW = "_lakesql_time"
+"""The view of one row: when the versions begin that a refresh opens."""
+
+AT = "_lakesql_at"
+"""Its column."""
+
+DIFFERENCES_VIEW = "_lakesql_differences"
+"""The view of the keys of a history whose row is another one than that of their current version."""
+
 DELETED_AT = "_lakesql_deleted_at"
 """When the batch was written that has brought a row of a memory."""
 

@@ -372,7 +372,7 @@ def test_which_mode_a_model_has_is_asked_in_its_room() -> None:
 
 def test_every_mode_has_both_halves() -> None:
     assert set(MODES.values()) == BATCHES.keys()
-    assert all(word == kind.mode for word, kind in MODES.items())
+    assert all(named == (kind.mode, kind.reads) for named, kind in MODES.items())
 
 
 def test_statements_of_a_batch_come_from_its_mode_alone() -> None:

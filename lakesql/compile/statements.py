@@ -44,7 +44,7 @@ def compiled_text(select: Select) -> str:
     if not model.config.is_stored:
         when = "when the SELECT has changed, or the columns of what it reads: the view"
         return "\n\n".join((render_header(select), _section(when, view_of(select).statement()))) + "\n"
-    table = build_table_spec(model.table, compiled_columns(select), model.config, model.properties.description)
+    table = build_table_spec(model.table, _shown_columns(select), model.config, model.properties.description)
     parts = [render_header(select), _table_section(table)]
     for kind in select.writing.memories:
         parts.append(_table_section(memory_spec(select, kind, compiled_columns(select)), _MADE[kind]))
@@ -101,6 +101,15 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
         TableColumn(column.name, column.type or None, select.model.properties.description_of(column.name))
         for column in output_columns(select)
     )
+
+
+def _shown_columns(select: Select) -> tuple[TableColumn, ...]:
+    """The same, with those for which a * stands, as far as the models that it reads tell them."""
+    if select.columns is not None or select.query.offered is None:
+        return compiled_columns(select)
+    columns = ((column.name or "", column.type) for column in select.query.offered)
+    describe = select.model.properties.description_of
+    return tuple(TableColumn(name, kind.text if kind else None, describe(name)) for name, kind in columns)
 
 
 _MADE: Mapping[Memory, str] = {

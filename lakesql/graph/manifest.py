@@ -226,7 +226,7 @@ def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
     facts = TemplateFacts(
         template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
     )
-    config = read_config(template.config, defaults)
+    config = read_config(template.config, defaults, "streams" if template.streams else "tables")
     return ModelFile(facts, config, merge_config(defaults, template.config).plain())
 
 

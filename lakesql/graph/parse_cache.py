@@ -50,7 +50,7 @@ class FileCache:
         self._cache = CacheFile(path)
         self._read: set[str] = set()
         self._decode_declarations = decoder(_DECLARATIONS)
-        self._decode_model = decoder((*_MODEL_FILE, *all_modes().values()))
+        self._decode_model = decoder((*_MODEL_FILE, *all_modes()))
 
     def read_declarations(self, file: SourceFile) -> Declarations:
         """What `parse_declarations` says, or said before."""

@@ -88,7 +88,7 @@ class Entry:
     @property
     def written_as(self) -> WrittenAs:
         """How the model wrote the rows of the batch."""
-        return WrittenAs(self.mode, self.keys, self.deletes)
+        return WrittenAs(self.mode, self.keys, self.deletes, "tables" if self.inputs else "streams")
 
     @property
     def positions(self) -> dict[str, Any]:

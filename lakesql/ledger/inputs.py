@@ -37,6 +37,19 @@ def read_inputs(text: str) -> dict[str, InputSnapshot]:
     return {name: InputSnapshot(each["table"], each["snapshot"], each["at_ms"]) for name, each in found.items()}
 
 
+def version_time_ms(newest_ms: int, former_ms: int, now_ms: int, *, is_timed: bool) -> int:
+    """When the versions begin that a refresh opens, and those end that it ends: in milliseconds.
+
+    It is when rows of its inputs were changed last (`newest_ms`): from then on they were as the refresh has read them.
+    So a refresh that has died, and is begun anew, opens the same versions. `former_ms` is the time of the refresh
+    before it; where no row was changed since, it is another SELECT, or another past of an input, that makes other rows,
+    as it is time itself where the rows are `is_timed`. These are so from now on.
+    """
+    if newest_ms > former_ms and not is_timed:
+        return newest_ms
+    return max(now_ms, former_ms + 1)
+
+
 def table_of(name: str) -> TableName:
     """A table by its whole name, as Spark reads it."""
     catalog, *namespace, table = (quoted.replace("``", "`") or plain for quoted, plain in _PARTS.findall(name))

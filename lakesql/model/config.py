@@ -26,6 +26,12 @@ SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns
 
 Late = Literal["count", "dead_letter"]
 
+ReadsFrom = Literal["streams", "tables"]
+"""What the FROM of a SELECT reads: what arrives in streams, or tables alone, as they are."""
+
+READ_WORDS: Mapping[ReadsFrom, str] = {"streams": "a stream", "tables": "tables alone"}
+"""What is read, in words."""
+
 
 @dataclass(frozen=True, slots=True)
 class AvailableNow:
@@ -279,8 +285,9 @@ class TableConfig:
 
     mode: ClassVar[str] = ""
     """The word in `config(mode=…)`."""
-    reads: ClassVar[Literal["streams", "tables"]] = "streams"
-    """What the SELECT's FROM reads: what arrives in streams, or tables alone, as they are."""
+    reads: ClassVar[ReadsFrom] = "streams"
+    is_exchanged: ClassVar[bool] = False
+    """Whether all rows of the table may be made anew at any time, of what is read, and exchanged."""
     is_stored: ClassVar[bool] = True
     """Whether the model has a table, and not a view alone."""
     own_effects: ClassVar[Mapping[str, OptionEffect]] = MappingProxyType({})

@@ -33,9 +33,13 @@ class AddedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A table of versions of keys: `tracked` are the columns of which a change makes one; all, if it names none."""
+    """A table of versions of keys: `tracked` are the columns of which a change makes one; all, if it names none.
+
+    `are_final`: one that has ended is not looked at again. Otherwise the versions of a key that changes are made anew.
+    """
 
     tracked: tuple[str, ...] = ()
+    are_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lakesql.decode import Node, decode, fields_of, read_entries
 from lakesql.errors import Problem, ProjectError, did_you_mean
-from lakesql.model.config import MaintenanceConfig, TableConfig, as_items
-from lakesql.modes.all_modes import MODES, all_modes
+from lakesql.model.config import READ_WORDS, MaintenanceConfig, ReadsFrom, TableConfig, as_items
+from lakesql.modes.all_modes import MODES, find_mode, mode_words, namesakes
 from lakesql.project.procedures import merge_maintenance
 from lakesql.stream.client import find_client_options
 from lakesql.words import answer, suggest
@@ -18,8 +18,9 @@ REMOVED: Mapping[str, str] = {
 """Options that earlier versions had, and why there are none any more."""
 
 
-def read_config(node: Node, defaults: Node) -> TableConfig | MaintenanceConfig:
-    """A model's configuration: what `config(...)` says over what the project's settings say.
+def read_config(node: Node, defaults: Node, reads: ReadsFrom = "streams") -> TableConfig | MaintenanceConfig:
+    """A model's configuration: what `config(...)` says over what the project's settings say. `reads` is what its SELECT
+    does.
 
     Options of `defaults` that the mode does not have are passed over: another mode has them, or `check_defaults`
     tells of them. Raises `ProjectError`: `unknown-mode`, and what `decode` finds.
@@ -27,24 +28,25 @@ def read_config(node: Node, defaults: Node) -> TableConfig | MaintenanceConfig:
     merged = merge_config(defaults, node)
     mode = merged.get("mode")
     if mode is None:
-        fix = f"Add mode='…' to config(…). {did_you_mean('', all_modes())}"
+        fix = f"Add mode='…' to config(…). {did_you_mean('', mode_words())}"
         foreign_words = {key: said for key in node.entries() if (said := answer("config", key))}
         said_of = (
             Problem("unknown-option", f"A model has no option '{key}'.", "", said, node.key_place(key))
             for key, said in foreign_words.items()
         )
         raise ProjectError([Problem("missing-option", "The model has no mode.", "", fix, node.place), *said_of])
-    kind = all_modes().get(mode.value) if isinstance(mode.value, str) else None
+    kind = find_mode(mode.value, reads) if isinstance(mode.value, str) else None
     if kind is None:
-        fix = suggest("mode", str(mode.value), all_modes())
+        fix = suggest("mode", str(mode.value), mode_words())
         raise ProjectError.of("unknown-mode", f"{mode.shown} is not a mode.", fix=fix, place=mode.place)
     inherited = set(defaults.entries()) - set(node.entries())
     foreign = inherited - {field.name for field in fields_of(kind) if field.is_inherited}
     own = {key: value for key, value in merged.entries().items() if key == "mode" or key not in foreign}
     merged = Node(own, merged.place, merged.keys)
     what = f"mode '{mode.value}'"
+    of_namesakes = _options_of_namesakes(merged, kind, what)
     removed = {key: _removed(key).at(merged.keys.get(key, merged.place)) for key in REMOVED if merged.get(key)}
-    clients = {**find_client_options(merged, what), **removed}
+    clients = {**find_client_options(merged, what), **of_namesakes, **removed}
     try:
         config = decode(merged, kind, what=what, words="config", ignore=frozenset({"mode", *clients}))
     except ProjectError as error:
@@ -52,6 +54,21 @@ def read_config(node: Node, defaults: Node) -> TableConfig | MaintenanceConfig:
     if clients:
         raise ProjectError(clients.values())
     return config
+
+
+def _options_of_namesakes(node: Node, kind: type[TableConfig | MaintenanceConfig], what: str) -> Mapping[str, Problem]:
+    """The options that the mode's word has only where the SELECT reads something else."""
+    if not issubclass(kind, TableConfig):
+        return {}
+    found = {}
+    own = {field.name for field in fields_of(kind)}
+    for other in namesakes(kind.mode):
+        theirs = {field.name for field in fields_of(other)} - own
+        for key in (key for key in node.entries() if key in theirs):
+            wrong = f"{what} has no option '{key}' where the SELECT reads {READ_WORDS[kind.reads]}."
+            fix = f"Leave it out; or let the SELECT read {READ_WORDS[other.reads]}."
+            found[key] = Problem("unknown-option", wrong, "", fix, node.key_place(key))
+    return found
 
 
 def _removed(key: str) -> Problem:

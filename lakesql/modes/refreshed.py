@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from lakesql.decode import option
-from lakesql.model.config import NOTHING_KNOWN, Late, OnChange, SchemaChange, Trigger, read_refresh_trigger
+from lakesql.model.config import NOTHING_KNOWN, Late, OnChange, ReadsFrom, SchemaChange, Trigger, read_refresh_trigger
 from lakesql.model.writing import Reads, Writing
 from lakesql.modes.changing import ChangingConfig
 
@@ -29,7 +29,8 @@ class Refreshed(ChangingConfig):
     on_schema_change: SchemaChange = field(default="sync_all_columns", init=False)
     max_dead_letter_ratio: float = field(default=1.0, init=False)
     late: Late = field(default="count", init=False)
-    reads: ClassVar[Literal["streams", "tables"]] = "tables"
+    reads: ClassVar[ReadsFrom] = "tables"
+    is_exchanged: ClassVar[bool] = True
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
         """The rows of the SELECT are those of the table."""

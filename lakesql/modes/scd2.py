@@ -1,4 +1,4 @@
-"""Mode `scd2`: its options, and what they mean for the batches and the table."""
+"""Mode `scd2` of a stream: its options, and what they mean for the batches and the table."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakesql.decode import option
-from lakesql.model.config import NOTHING_KNOWN, SortField, read_added_column, read_keys
+from lakesql.model.config import NOTHING_KNOWN, SortField, read_keys
 from lakesql.model.option_effects import NEXT_BATCH, OF_SEQUENCE, OptionEffect
-from lakesql.model.writing import AddedColumn, Reads, Versions, Writing
+from lakesql.model.writing import Reads, Versions, Writing
 from lakesql.modes.changing import ChangingConfig
+from lakesql.modes.version_columns import is_current_option, valid_from_option, valid_to_option, version_columns
 from lakesql.names import Memory
 from lakesql.project.duration import Duration, parse_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scd2(ChangingConfig):
-    """`mode='scd2'`: the history of each key, a row for each version of it."""
+    """`mode='scd2'`: the history of each key of a stream, a row for each version of it."""
 
     keys: tuple[str, ...] = option(
         "Columns that identify what has a history; none of them may be NULL.", read=read_keys
@@ -30,15 +31,9 @@ class Scd2(ChangingConfig):
     track_columns: tuple[str, ...] = option(
         "The columns of which a change makes a new version; all, if left out.", default=()
     )
-    valid_from: str = option(
-        "The column that says from when a version is valid.", default="valid_from", read=read_added_column
-    )
-    valid_to: str = option(
-        "The column that says until when, exclusively; NULL as long as it is.",
-        default="valid_to",
-        read=read_added_column,
-    )
-    is_current: str = option("The column that says whether it still is.", default="is_current", read=read_added_column)
+    valid_from: str = valid_from_option()
+    valid_to: str = valid_to_option()
+    is_current: str = is_current_option()
     tombstone_retention: Duration = option(
         "How long it is remembered what makes no version of its own, such as a delete, so that a change that comes "
         "late splits the history at the right place.",
@@ -65,18 +60,7 @@ class Scd2(ChangingConfig):
             sequence_by=self.sequence_by,
             not_null=() if reads.has_feed else (*self.keys, *self.sequence_by),
             compared=compared if reads.has_feed else {**compared, "sequence_by": self.sequence_by},
-            added=(
-                AddedColumn(
-                    "valid_from", self.valid_from, "From when this version is valid.", like=self.sequence_by[0]
-                ),
-                AddedColumn(
-                    "valid_to",
-                    self.valid_to,
-                    "Until when it was valid, exclusively; NULL while it is.",
-                    like=self.sequence_by[0],
-                ),
-                AddedColumn("is_current", self.is_current, "Whether it still is valid.", "boolean"),
-            ),
+            added=version_columns(self.valid_from, self.valid_to, self.is_current, like=self.sequence_by[0]),
             memories=self.memories,
             given="rows" if reads.has_feed else "records",
             is_positioned=not reads.has_feed,

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesql.errors import quoted
+from lakesql.model.config import READ_WORDS, ReadsFrom
 from lakesql.model.writing import Deletes
+from lakesql.modes.all_modes import may_exchange
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenAs:
     """How rows of a table are written: the word of the mode, the columns by which batches find rows that they change,
-    and what becomes of deleted rows. The word is empty where dead letters are written."""
+    what becomes of deleted rows, and what the SELECT reads. The word is empty where dead letters are written."""
 
     mode: str = ""
     keys: tuple[str, ...] = ()
     deletes: Deletes = ""
+    reads: ReadsFrom = "streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,19 @@ class Break:
 def find_break(was: WrittenAs, now: WrittenAs, table: str, by: str) -> Break | None:
     """What keeps a model that writes as `now` from continuing rows that were written as `was`; None if nothing does.
 
-    `by` says of the rows of `table` which model has written them, where it is another one.
+    `by` says of the rows of `table` which model has written them, where it is another one. Rows that are made of tables
+    as these are need not be continued: all of them are exchanged.
     """
+    if was.reads == now.reads == "tables" and may_exchange((was.mode, now.mode)):
+        return None
+    if was.mode == now.mode and was.reads != now.reads:
+        return Break(
+            "mode-changed",
+            f"reads {READ_WORDS[now.reads]}",
+            f"the rows of table {table} were written{by} in mode '{was.mode}' of {READ_WORDS[was.reads]}",
+            "What says when a row is valid is of another kind there.",
+            f"Read {READ_WORDS[was.reads]} again.",
+        )
     if was.mode != now.mode:
         return Break(
             "mode-changed",

@@ -18,6 +18,7 @@ from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.errors import Problem, RunError, quoted
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
+from lakesql.model.writing import Versions
 from lakesql.stream.types import Growth, find_field, find_growth, find_lost, parse_type, stored_type, type_at
 from lakesql.table.table_state import StateColumn, TableState
 
@@ -72,7 +73,7 @@ def plan_table(
     problems = list(_problems(model, changes, policy, state, needed))
     if spec.versions and policy != "fail" and not state.is_unwritten:
         problems += _unversioned(model, spec, changes, state)
-    if spec.versions and not spec.versions.tracked and policy in ("append_new_columns", "ignore"):
+    if spec.versions and _is_merging(spec.versions) and policy in ("append_new_columns", "ignore"):
         problems += _merging(model, changes, state)
     if problems:
         raise RunError(problems)
@@ -366,6 +367,11 @@ def _problems(
         yield from _unstorable(model, changes.added, version)
 
 
+def _is_merging(versions: Versions) -> bool:
+    """Whether versions become one that differ in a column which goes: those of a key are made anew, of all columns."""
+    return not versions.tracked and not versions.are_final
+
+
 def _merging(model: str, changes: _Changes, state: TableState) -> Iterator[Problem]:
     """Columns that the SELECT lacks of a table whose versions are told apart by all of them."""
     for column in changes.lost:
@@ -389,9 +395,15 @@ def _unversioned(model: str, spec: TableSpec, changes: _Changes, state: TableSta
                 f"Table {state.name} has no column '{name}', which {option} of model '{model}' names.",
                 "Versions that are in the table would have NULL in it: none of them would be current, and none be "
                 "ended by the next one of its key.",
-                f"If it has another name there, put that back by {option}, or fill the table again: "
-                f"`lakesql rebuild {model}`.",
+                f"If it has another name there, put that back by {option}, or {_again(model, spec.versions)}.",
             )
+
+
+def _again(model: str, versions: Versions | None) -> str:
+    """How all versions get other columns."""
+    if versions is not None and versions.are_final:
+        return f"begin the history anew: `lakesql drop {model}`, then `lakesql run --select {model}`"
+    return f"fill the table again: `lakesql rebuild {model}`"
 
 
 def _differences(changes: _Changes) -> list[str]:

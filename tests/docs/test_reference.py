@@ -156,7 +156,7 @@ def test_every_key_of_a_model_stands_in_its_table() -> None:
     cells = first_cells(text)
     assert {field.name for kind in MODES.values() for field in fields_of(kind)} - cells == set()
     assert {field.name for kind in (Settings, Paths) for field in fields_of(kind)} - cells == set()
-    assert {mode for mode in MODES if f"### `mode='{mode}'`" not in text} == set()
+    assert {mode for mode, _ in MODES if f"### `mode='{mode}'`" not in text} == set()
     assert {name for name in SEVEN if f"`{name}" not in text} == set()
 
 

@@ -101,7 +101,7 @@ def check_table(change: ModelVersions) -> None:
     assert any(it.verdict == "alter" for it in found.reasons) == bool(steps) or state is None
 
 
-@pytest.mark.parametrize("kind", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("kind", MODES.values(), ids=map("-".join, MODES))
 def test_every_option_of_a_mode_has_a_verdict(kind: type[TableConfig]) -> None:
     options = {field.name for field in fields_of(kind)}
     constants = {field.name for field in fields(kind) if not field.init}  # of which there is one value

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 def test_the_first_row_of_each_key_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODES, InsertNew.mode, InsertNew)
+    monkeypatch.setitem(MODES, (InsertNew.mode, InsertNew.reads), InsertNew)
     monkeypatch.setitem(BATCHES, InsertNew, InsertNewBatches)
     project.stream("s", {"name": "string", "size": "bigint"})
     project.model("m", "SELECT name, size FROM {s}", mode="insert_new", keys=["name"], ignored=["none"])

@@ -57,7 +57,7 @@ unit_tests:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The shop, in a process that knows the mode."""
-    monkeypatch.setitem(MODES, InsertNew.mode, InsertNew)
+    monkeypatch.setitem(MODES, (InsertNew.mode, InsertNew.reads), InsertNew)
     monkeypatch.setitem(BATCHES, InsertNew, InsertNewBatches)
     for name in ("models", "streams", "macros"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))

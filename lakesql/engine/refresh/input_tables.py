@@ -75,3 +75,16 @@ def pin(table: JavaTable) -> InputSnapshot:
     if head is None:
         return InputSnapshot(table_id(table), None)
     return InputSnapshot(table_id(table), head.snapshotId(), head.timestampMillis())
+
+
+def changed_at_ms(table: JavaTable) -> int:
+    """When rows of a table were changed last: a rewrite changes none. 0 of a table without a snapshot."""
+    snapshot = table.currentSnapshot()
+    if snapshot is None:
+        return 0
+    while snapshot.operation() == "replace" and snapshot.parentId() is not None:
+        before = table.snapshot(snapshot.parentId())
+        if before is None:
+            break  # it has expired
+        snapshot = before
+    return int(snapshot.timestampMillis())

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
@@ -22,7 +23,9 @@ from lakesql.clock import now_ms
 from lakesql.compile.batch import Write
 from lakesql.compile.quote import identifier, identifiers, text
 from lakesql.compile.select import Select
+from lakesql.compile.storable import find_misused
 from lakesql.compile.table import TableColumn, TableSpec, alter_table, build_table_spec, create_table_as, order_text
+from lakesql.counts import count
 from lakesql.engine.batch.analyze import landing_columns, type_text
 from lakesql.engine.batch.bounds import bounds_of_write, joins_few
 from lakesql.engine.batch.counters import BatchCounters
@@ -31,18 +34,32 @@ from lakesql.engine.batch.rows import checked_rows, kept_rows
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, Staged, begin_commit, publish, stage, stage_nothing, until_published
 from lakesql.engine.refresh.changed_view import ChangedView, InFullError, open_changed_rows
-from lakesql.engine.refresh.input_tables import load_inputs, pin, show_inputs
+from lakesql.engine.refresh.input_tables import changed_at_ms, load_inputs, pin, show_inputs
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import PLANNED_ONCE, changed_settings
-from lakesql.errors import RunError, quoted
+from lakesql.errors import RunError, did_you_mean, quoted
 from lakesql.events import BatchCommitted, Emit, Noted, StepApplied
 from lakesql.ledger.entry import Entry, Snapshot, is_untouched, ledger_tag, summary_of, totals_of, whole
-from lakesql.ledger.inputs import InputSnapshot, read_inputs, write_inputs
+from lakesql.ledger.inputs import InputSnapshot, read_inputs, version_time_ms, write_inputs
+from lakesql.model.model import Model
 from lakesql.modes.batches.all_batches import refreshes_of
-from lakesql.names import ANEW_ROWS_VIEW, ANEW_VIEW, ROWS_VIEW
-from lakesql.plan.steps import create_namespace, is_of_shape, plan_table
+from lakesql.modes.batches.table_versions import TableVersions
+from lakesql.modes.written_as import WrittenAs, find_break
+from lakesql.names import (
+    ANEW_ROWS_VIEW,
+    ANEW_VIEW,
+    AT,
+    DIFFERENCES_VIEW,
+    ENDS,
+    HISTORY_VIEW,
+    ROWS_VIEW,
+    TIME_VIEW,
+    VERSION,
+)
+from lakesql.plan.steps import check_mergeable, create_namespace, is_of_shape, plan_table
+from lakesql.table.table_state import TableState
 from lakesql.views.plan_view import ViewPlan
 
 RefreshStep = Literal["look-up", "stage", "publish", "finish"]
@@ -58,6 +75,7 @@ class Refresh:
 
     `query` tells one SELECT from another in the ledger. `reached` is told before each step which one it is, and raises
     where this runner must not continue. `changes` are those of the inputs, shared with the other models of a run.
+    `at_ms` is the time of the versions that a refresh opens, where that is not the one of its inputs.
     """
 
     select: Select
@@ -66,6 +84,7 @@ class Refresh:
     emit: Emit
     reached: Callable[[RefreshStep], None] = lambda step: None
     changes: SharedChanges = field(default_factory=SharedChanges)
+    at_ms: int | None = None
 
 
 def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = False) -> Snapshot | None:
@@ -78,8 +97,8 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     3. Publish them with the ledger entry, atomically.  Everything: the next refresh stops at step 1.
 
     With `is_forced` all rows are made anew, whatever the ledger says; so they are where somebody else has changed some.
-    Raises `RunError` with what keeps the table from being made; then it is as it was, and none is made where there was
-    none.
+    A history keeps its versions, and they are compared with the rows: what was, no input has any more. Raises
+    `RunError` with what keeps the table from being made; then it is as it was, and none is made where there was none.
     """
     started = time.monotonic()
     model = refresh.select.model
@@ -109,7 +128,16 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         inputs=write_inputs(inputs),
     )
     made, how = None, "in full"
-    if is_same and not is_own:
+    if not model.config.is_exchanged:
+        if table is not None and is_forced:
+            kept = f"{model.table} keeps its versions, and its current ones are compared: no table has the former rows"
+            refresh.emit(Noted(f"{kept}. To begin anew: lakesql drop {model.name}, then run it", now_ms(), model.name))
+        show_inputs(session, tables, inputs)
+        newest_ms = max(map(changed_at_ms, tables.values()), default=0)
+        made = _refresh_versions(refresh, session, entry, former, newest_ms)
+        if made is None:
+            return None
+    elif is_same and not is_own:
         say_touched = f"all rows are made anew: somebody else has changed rows of {model.table}"
         refresh.emit(Noted(say_touched, now_ms(), model.name))
     elif former is not None and is_same and _are_few(refresh, table, [*tables.values()]):
@@ -130,7 +158,7 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
             rejected=0,
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),
-            event_time="",
+            event_time=made.event_time,
             at_ms=now_ms(),
             table=totals_of(head.summary),
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
@@ -169,11 +197,13 @@ _Violations = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A refresh that is in the table, in words, and how many of its rows fail what is expected of them."""
+    """A refresh that is in the table, in words, and how many of its rows fail what is expected of them. `event_time`
+    is that of the versions that it has opened."""
 
     head: Snapshot
     how: str
     violations: _Violations = ()
+    event_time: str = ""
 
 
 def _refresh_by_changes(
@@ -226,6 +256,81 @@ def _refresh_in_full(refresh: Refresh, session: SparkSession, entry: Entry, how:
     return _Made(head, how, violations)
 
 
+def _refresh_versions(
+    refresh: Refresh, session: SparkSession, entry: Entry, former: Entry | None, newest_ms: int
+) -> _Made | None:
+    """End the versions whose rows are others now, and begin the new ones; None where nothing has changed, not even what
+    they are made of. `newest_ms`: when rows of this were changed last."""
+    select, name = refresh.select, refresh.select.model.table
+    plan = refreshes_of(select).plan
+    entry = replace(entry, event_time=_time_of(refresh, newest_ms, former, is_timed=plan.is_timed))
+    rows = session.sql(plan.query)
+    violations = _show_rows(refresh, session, rows, ROWS_VIEW)
+    entry = replace(entry, violations=violations)
+    replace_view(session.sql(f"SELECT TIMESTAMP '{entry.event_time}' AS {AT}"), TIME_VIEW)
+    spec, state = _spec(refresh, rows.schema), load_table_state(refresh.catalog, name)
+    versions = _versions(refresh, spec, state)
+    if state is None:
+        replace_view(session.sql(versions.first), HISTORY_VIEW)
+        head = _make_table(refresh, session, spec, entry, HISTORY_VIEW, replaces=False)
+        return _Made(head, "all rows are first versions", violations, entry.event_time)
+    check_mergeable(select.model.name, state)
+    _alter_table(refresh, session, spec, state)
+    differences = session.sql(versions.differences).localCheckpoint()
+    replace_view(differences, DIFFERENCES_VIEW)
+    begin, end = (differences.where(which).count() for which in (VERSION, ENDS))
+    how = f"{count(begin, 'version')} begun, {end:,} ended"
+    if begin or end:
+        replace_view(session.sql(versions.changed), HISTORY_VIEW)
+        staging = partial(_stage, session, versions.merge)
+        return _Made(_publish(refresh, session, entry, staging), how, violations, entry.event_time)
+    if former is not None and (former.inputs, former.query) == (entry.inputs, entry.query):
+        return None
+    if former is not None:
+        entry = replace(entry, event_time=former.event_time)
+    return _Made(_publish(refresh, session, entry, stage_nothing), "no row is another one", violations)
+
+
+def _time_of(refresh: Refresh, newest_ms: int, former: Entry | None, *, is_timed: bool) -> str:
+    """When the versions begin that a refresh opens, in ISO 8601."""
+    former_ms = 0
+    if former is not None and former.event_time:
+        former_ms = round(datetime.fromisoformat(former.event_time).timestamp() * 1000)
+    at_ms = refresh.at_ms
+    if at_ms is None:
+        at_ms = version_time_ms(newest_ms, former_ms, now_ms(), is_timed=is_timed)
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _versions(refresh: Refresh, spec: TableSpec, state: TableState | None) -> TableVersions:
+    """The statements for the columns of the SELECT that the table has, or will have. Raises `RunError` (`key-type`)
+    where one is of a type that cannot be compared."""
+    model = refresh.select.model
+    names = [column.name for column in spec.columns if column.name not in spec.added.values()]
+    _check_tracked(model, names)
+    if state is not None and model.config.on_schema_change == "ignore":
+        stored = {column.name.lower() for column in state.columns}
+        names = [name for name in names if name.lower() in stored]
+    versions = refreshes_of(refresh.select).versions(tuple(names))
+    assert versions is not None, "the rows of this mode are exchanged"
+    types = {column.name.lower(): column.type or "" for column in spec.columns}
+    compared = {"keys": refresh.select.writing.keys, "track_columns": versions.tracked}
+    if problems := [*find_misused(model.name, types, (), compared, model.option_place)]:
+        raise RunError(problems)
+    return versions
+
+
+def _check_tracked(model: Model, names: Sequence[str]) -> None:
+    """Raise `RunError` (`unknown-column`) where the model tracks a column that is none of the SELECT's, for which a *
+    may stand."""
+    versions, known = model.config.versions, {name.lower() for name in names}
+    unknown = [name for name in (versions.tracked if versions is not None else ()) if name.lower() not in known]
+    if unknown:
+        what = f"'{unknown[0]}' in track_columns is not a column of the SELECT."
+        place = model.option_place("track_columns")
+        raise RunError.of("unknown-column", what, fix=did_you_mean(unknown[0], names), place=place)
+
+
 def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
     """The table of rows of this schema, with the columns that only a refresh needs."""
     model, types = refresh.select.model, {field.name: field.dataType for field in schema}
@@ -236,9 +341,10 @@ def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
 
 
 def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | None) -> None:
-    """Raise where the table's rows are not this model's to exchange."""
+    """Raise where the table's rows are not this model's to exchange, or to continue."""
     model = refresh.select.model
     if former is not None and (former.inputs or not former.mode):
+        _check_identity(refresh, table, former)
         return
     written = snapshots.read_newest_entry(table) if former is None else former
     if written is None and snapshots.is_empty(table):
@@ -246,9 +352,30 @@ def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | 
     whose = f"model '{written.model}' has written in mode '{written.mode}'" if written else "somebody else has written"
     raise RunError.of(
         "table-of-another",
-        f"Model '{model.name}' would exchange all rows of table {model.table}, which {whose}.",
+        f"Model '{model.name}' would {_TAKES[model.config.is_exchanged]} table {model.table}, which {whose}.",
         why="A table that is made of others has the rows of its SELECT, and no other ones.",
         fix=f"Give the model another table by its option `table`; or, if the rows may go: lakesql drop {model.name}",
+        place=model.place,
+    )
+
+
+_TAKES: Mapping[bool, str] = {True: "exchange all rows of", False: "keep the versions of its rows in"}
+"""What a refresh does with a table, by whether its rows are exchanged."""
+
+
+def _check_identity(refresh: Refresh, table: snapshots.JavaTable, former: Entry) -> None:
+    """Raise where the rows that the model has written were told apart otherwise, and are not to be had again."""
+    model, is_empty = refresh.select.model, snapshots.is_empty(table)
+    now = WrittenAs(model.config.mode, refresh.select.writing.keys, reads=model.config.reads)
+    found = find_break(former.written_as, now, str(model.table), "") if former.mode and not is_empty else None
+    if found is None:
+        return
+    raise RunError.of(
+        found.condition,
+        f"Model '{model.name}' {found.model_says}, and {found.table_was}.",
+        why=f"{found.why} What the versions of a history were, no table that it reads says any more.",
+        fix=f"{found.fix} Or give the model another table by its option `table`; or, if the history may go: "
+        f"lakesql drop {model.name}, then lakesql run --select {model.name}",
         place=model.place,
     )
 
@@ -287,7 +414,7 @@ def _check_keys(refresh: Refresh, session: SparkSession, view: str) -> None:
     model = refresh.select.model
     raise RunError.of(
         "view-keys-twice",
-        f"Two rows of view '{model.name}' have the key {found['key']}: {quoted(keys)} do not tell its rows apart.",
+        f"Two rows of '{model.name}' have the key {found['key']}: {quoted(keys)} do not tell its rows apart.",
         why="Nothing was written.",
         fix="Add the columns to `keys` that do, or let the SELECT make one row of each key.",
         place=model.option_place("keys"),
@@ -298,20 +425,27 @@ def _exchange(refresh: Refresh, session: SparkSession, spec: TableSpec, entry: E
     """Give the table the rows of the view, in one commit, which makes one that is not there or has other columns."""
     select, state = refresh.select, load_table_state(refresh.catalog, spec.name)
     if state is None or not is_of_shape(spec, state):
-        return _make_table(refresh, session, spec, entry, replaces=state is not None)
-    for step in plan_table(select.model.name, spec, "sync_all_columns", state, frozenset(), {}):
+        return _make_table(refresh, session, spec, entry, ROWS_VIEW, replaces=state is not None)
+    _alter_table(refresh, session, spec, state)
+    write = refreshes_of(select).overwrite(tuple(column.name for column in spec.columns))
+    return _publish(refresh, session, entry, partial(_stage, session, write.text()))
+
+
+def _alter_table(refresh: Refresh, session: SparkSession, spec: TableSpec, state: TableState) -> None:
+    """Do to the table what takes rows of these columns. Raises what `plan_table` raises."""
+    model = refresh.select.model
+    policy, compared = model.config.on_schema_change, refresh.select.compared
+    for step in plan_table(model.name, spec, policy, state, frozenset(), compared):
         for statement in step.statements:
             session.sql(statement)
-        refresh.emit(StepApplied(select.model.name, step.text, now_ms()))
-    write = refreshes_of(select).overwrite(tuple(column.name for column in spec.columns))
-    return _publish(refresh, session, entry, partial(_stage, session, write))
+        refresh.emit(StepApplied(model.name, step.text, now_ms()))
 
 
 Staging = Callable[[Begun], Staged]
 
 
-def _stage(session: SparkSession, write: Write, begun: Begun) -> Staged:
-    return stage(session, begun, write.text())
+def _stage(session: SparkSession, statement: str, begun: Begun) -> Staged:
+    return stage(session, begun, statement)
 
 
 def _merge(session: SparkSession, plan: ViewPlan, write: Write, changed: ChangedView, begun: Begun) -> Staged:
@@ -348,15 +482,17 @@ def _is_written(table: snapshots.JavaTable, entry: Entry) -> bool:
     return found is not None and found.batch >= entry.batch
 
 
-def _make_table(refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry, *, replaces: bool) -> Snapshot:
-    """Make the table with the rows of the view, the ledger entry in its first snapshot."""
+def _make_table(
+    refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry, view: str, *, replaces: bool
+) -> Snapshot:
+    """Make the table with the rows of a view, the ledger entry in its first snapshot."""
     name, emit = refresh.select.model.name, refresh.emit
     if spec.name.namespace not in list_namespaces(refresh.catalog):
         step = create_namespace(spec.name)
         session.sql("".join(step.statements))
         emit(StepApplied(name, step.text, now_ms()))
     refresh.reached("stage")
-    query = f"SELECT {identifiers(column.name for column in spec.columns)}\nFROM {ROWS_VIEW}"
+    query = f"SELECT {identifiers(column.name for column in spec.columns)}\nFROM {view}"
     summary = {f"{_SUMMARY}{key}": value for key, value in summary_of(entry).items()}
     with changed_settings(session, summary):
         session.sql(create_table_as(spec, query, replaces=replaces))

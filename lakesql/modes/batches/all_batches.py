@@ -13,12 +13,14 @@ from lakesql.modes.batches.batches import Batches
 from lakesql.modes.batches.cdc_batches import CdcBatches
 from lakesql.modes.batches.refreshed_batches import RefreshedBatches
 from lakesql.modes.batches.scd2_batches import Scd2Batches
+from lakesql.modes.batches.scd2_refreshes import Scd2Refreshes
 from lakesql.modes.batches.upsert_batches import UpsertBatches
 from lakesql.modes.batches.view_refreshes import ViewRefreshes
 from lakesql.modes.batches.view_statement import ViewStatement
 from lakesql.modes.cdc import Cdc
 from lakesql.modes.materialized_view import MaterializedView
 from lakesql.modes.scd2 import Scd2
+from lakesql.modes.scd2_of_tables import Scd2OfTables
 from lakesql.modes.upsert import Upsert
 from lakesql.modes.view import View
 from lakesql.modes.whole_table import WholeTable
@@ -31,6 +33,7 @@ BATCHES: dict[type[TableConfig], Callable[[Select, Any], Batches]] = {
     WholeTable: RefreshedBatches,
     MaterializedView: ViewRefreshes,
     View: ViewStatement,
+    Scd2OfTables: Scd2Refreshes,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,6 +12,7 @@ from lakesql.compile.quote import identifiers, table_name
 from lakesql.compile.select import Select
 from lakesql.errors import Problem, RunError
 from lakesql.modes.batches.batches import Batches, StoredRows
+from lakesql.modes.batches.table_versions import TableVersions
 from lakesql.modes.refreshed import Refreshed
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW, RefreshChoice
 from lakesql.views.plan_view import ViewPlan, plan_view
@@ -47,6 +48,11 @@ class RefreshedBatches(Batches):
         """The view of what is to be changed by difference, and the statement that does it."""
         raise NotImplementedError
 
+    def versions(self, columns: tuple[str, ...]) -> TableVersions | None:
+        """The statements that make versions of the rows with these columns; None where the table has the rows
+        themselves."""
+        return None
+
     def check(self) -> Iterator[Problem]:
         """A SELECT that reads no table has nothing that could change."""
         if not self.select.query.tables:
@@ -60,15 +66,19 @@ class RefreshedBatches(Batches):
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """All rows of the table are exchanged, in one commit."""
-        select, when = self.select, "a refresh in full: the rows of the SELECT, over one snapshot of each table"
-        views: tuple[Step, ...] = (MakeView(when, ROWS_VIEW, select.text),)
-        if select.checks:
-            views = (
-                MakeView(when, MADE_VIEW, select.text),
-                MakeView("a refresh: its rows, each with what it fails", CHECKED_VIEW, checked_rows(select.checks)),
-                MakeView("a refresh: its rows", ROWS_VIEW, kept_rows(select.checks, is_placed=False)),
-            )
-        return *views, self.overwrite(columns)
+        when = "a refresh in full: the rows of the SELECT, over one snapshot of each table"
+        return *self.row_views(when), self.overwrite(columns)
+
+    def row_views(self, when: str) -> tuple[Step, ...]:
+        """The views of what the SELECT makes, `_lakesql_rows` last."""
+        select = self.select
+        if not select.checks:
+            return (MakeView(when, ROWS_VIEW, select.text),)
+        return (
+            MakeView(when, MADE_VIEW, select.text),
+            MakeView("a refresh: its rows, each with what it fails", CHECKED_VIEW, checked_rows(select.checks)),
+            MakeView("a refresh: its rows", ROWS_VIEW, kept_rows(select.checks, is_placed=False)),
+        )
 
     def overwrite(self, columns: tuple[str, ...] | None) -> Write:
         """The statement that exchanges all rows; None for `columns` where only Spark's analyzer knows them."""
@@ -97,6 +107,34 @@ class RefreshedBatches(Batches):
     def stored_rows(self) -> StoredRows:
         """A changed SELECT makes all rows anew."""
         return StoredRows("next-batch", "The next refresh makes all rows of the table anew.", "")
+
+
+_KEY_PROBLEMS: Mapping[str, tuple[str, str]] = {
+    "keys-needed": ("keys-needed", "Say which columns tell its rows apart: keys=[…]."),
+    "not-an-output": ("key-not-selected", ""),
+    "key-twice": ("duplicate-key", "Name each key once, and give the columns of the SELECT names of their own."),
+    "not-the-group": ("keys-not-group", "Leave `keys` out: the columns of the GROUP BY tell the groups apart."),
+    "random-key": ("random-key", "Take a key that is the same each time."),
+}
+"""The condition of each problem with the keys of rows, and what to do."""
+
+
+def find_key_problems(
+    select: Select, plan: ViewPlan, kinds: Collection[str] = _KEY_PROBLEMS.keys()
+) -> Iterator[Problem]:
+    """What is wrong with the keys by which rows of a SELECT are told apart, of these kinds."""
+    for each in plan.problems:
+        if each.kind not in kinds:
+            continue
+        condition, fix = _KEY_PROBLEMS[each.kind]
+        what = f"Model '{select.model.name}' is a {_WHAT[select.model.config.is_exchanged]}, and {each.what}."
+        at_option = select.writing.keys and each.kind != "random-key"
+        place = select.model.option_place("keys") if at_option else select.rendered.place(each.offset)
+        yield Problem(condition, what, "", fix, place)
+
+
+_WHAT: Mapping[bool, str] = {True: "view", False: "history"}
+"""What a table is called, by whether its rows are exchanged."""
 
 
 def inputs_of(select: Select) -> tuple[ViewInput, ...]:

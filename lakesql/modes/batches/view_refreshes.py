@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakesql.compile.batch import Bounded, MakeView, Step, Write
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, whole_name
 from lakesql.compile.select import Select
 from lakesql.errors import Problem, RunError
-from lakesql.modes.batches.refreshed_batches import RefreshedBatches, inputs_of, plan_of
+from lakesql.modes.batches.refreshed_batches import RefreshedBatches, find_key_problems, inputs_of, plan_of
 from lakesql.modes.materialized_view import MaterializedView
 from lakesql.names import ADJUSTED_VIEW, ANEW_ROWS_VIEW, ANEW_VIEW, LEAVES
 from lakesql.views.difference import DELTA, JOINED, ROWS
@@ -50,15 +50,6 @@ WHEN NOT MATCHED{there} THEN
   INSERT ({columns})
   VALUES ({values})"""
 
-_WHAT: Mapping[str, tuple[str, str]] = {
-    "keys-needed": ("keys-needed", "Say which columns tell its rows apart: keys=[…]."),
-    "not-an-output": ("key-not-selected", ""),
-    "key-twice": ("duplicate-key", "Name each key once, and give the columns of the SELECT names of their own."),
-    "not-the-group": ("keys-not-group", "Leave `keys` out: the columns of the GROUP BY tell the groups apart."),
-    "random-key": ("random-key", "Take a key that is the same each time."),
-}
-"""The condition of each problem with the keys of a view, and what to do."""
-
 
 @dataclass(frozen=True, slots=True)
 class ViewRefreshes(RefreshedBatches):
@@ -88,12 +79,7 @@ class ViewRefreshes(RefreshedBatches):
         """Keys that tell the rows apart; and where it must be incremental, that it can be."""
         yield from RefreshedBatches.check(self)
         select, plan = self.select, self.plan
-        for each in plan.problems:
-            condition, fix = _WHAT[each.kind]
-            what = f"Model '{select.model.name}' is a view, and {each.what}."
-            at_option = self.config.keys and each.kind != "random-key"
-            place = select.model.option_place("keys") if at_option else select.rendered.place(each.offset)
-            yield Problem(condition, what, "", fix, place)
+        yield from find_key_problems(select, plan)
         obstacle = plan.in_full[min(plan.in_full)] if plan.in_full else None
         if self.config.refresh == "incremental" and (plan.way == "full" or obstacle) and not plan.problems:
             what = f"Model '{select.model.name}' says refresh='incremental', and what a change reaches cannot be told."
