@@ -395,12 +395,12 @@ def _unversioned(model: str, spec: TableSpec, changes: _Changes, state: TableSta
                 f"Table {state.name} has no column '{name}', which {option} of model '{model}' names.",
                 "Versions that are in the table would have NULL in it: none of them would be current, and none be "
                 "ended by the next one of its key.",
-                f"If it has another name there, put that back by {option}, or {_again(model, spec.versions)}.",
+                f"If it has another name there, put that back by {option}, or {fill_again(model, spec.versions)}.",
             )
 
 
-def _again(model: str, versions: Versions | None) -> str:
-    """How all versions get other columns."""
+def fill_again(model: str, versions: Versions | None) -> str:
+    """How a table gets other columns in all of its rows."""
     if versions is not None and versions.are_final:
         return f"begin the history anew: `lakesql drop {model}`, then `lakesql run --select {model}`"
     return f"fill the table again: `lakesql rebuild {model}`"

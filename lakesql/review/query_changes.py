@@ -31,12 +31,15 @@ def _judge(change: ModelVersions, difference: SelectDifference) -> Reason:
     if follows := _tell_apart(change, difference):
         return Reason("rebuild", condition, f"{what} {follows}", place, f"To fill the table again: {fix}")
     stored = batches_of(change.after).stored_rows()
-    return Reason(stored.verdict, condition, f"{what} {stored.what}", place, f"{stored.do} {name}")
+    do = f"{stored.do} {name}" if stored.do else ""
+    return Reason(stored.verdict, condition, f"{what} {stored.what}", place, do)
 
 
 def _tell_apart(change: ModelVersions, difference: SelectDifference) -> str:
     """What follows where a batch compares its rows with those of the table by a column that has other values now; ''
     where it does not."""
+    if change.model.config.reads == "tables":
+        return ""  # all rows are there to be compared, and not those alone that arrive
     named = {
         option
         for select in (change.before, change.after)

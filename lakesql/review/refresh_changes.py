@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakesql.compile.select import Select
+from lakesql.model.config import READ_WORDS
+from lakesql.modes.written_as import Break, WrittenAs, find_break
+from lakesql.plan.steps import fill_again
 from lakesql.review.causes import ModelVersions, changed_option_place, sql_place
 from lakesql.review.option_changes import find_option_changes
+from lakesql.review.query_changes import find_query_changes
 from lakesql.review.table_changes import find_table_changes
 from lakesql.review.verdicts import ColumnChanges, ModelReview, Reason, Statements, hardest_first
 from lakesql.select.differences import find_differences, first_change
@@ -20,11 +24,14 @@ def has_refreshes(*selects: Select) -> bool:
 def review_refreshed(change: ModelVersions) -> ModelReview:
     """The review of a model of which one version at least reads tables."""
     texts = Statements(change.old.compiled_text(change.before), change.new.compiled_text(change.after))
-    was, config = change.before.model.config, change.model.config
-    if (was.reads, was.is_stored) != (config.reads, config.is_stored):
+    if not (change.before.model.config.is_stored and change.model.config.is_stored):
+        return _review_view(change, texts)
+    was, now = (_written_as(select) for select in (change.before, change.after))
+    broken = find_break(was, now, str(change.model.table), "")
+    if was.reads != now.reads or (broken is not None and was.mode != now.mode):
         return ModelReview(change.model.name, (_mode_changed(change),), statements=texts)
-    if not config.is_stored:
-        return ModelReview(change.model.name, tuple(_find_other_view(change)), statements=texts)
+    if not change.model.config.is_exchanged:
+        return _review_history(change, broken, texts)
     columns = find_table_changes(change).columns
     reasons = hardest_first((*_find_made_anew(change, columns), *find_option_changes(change)))
     return ModelReview(change.model.name, reasons, columns, texts)
@@ -33,12 +40,22 @@ def review_refreshed(change: ModelVersions) -> ModelReview:
 def _find_made_anew(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
     """That the next refresh makes all rows anew, and by what it does."""
     before, after = change.before.query.sql, change.after.query.sql
+    if change.before.writing.mode != change.after.writing.mode:
+        what = "The table is kept right in another way, from the next refresh on."
+        yield Reason("next-batch", "view-changed", what, changed_option_place(change, "mode"))
     if find_differences(before, after):
         what = "The SELECT is another one: the next refresh makes all rows of the table anew, in one commit."
         yield Reason("next-batch", "view-changed", what, sql_place(change, first_change(before, after)))
     elif columns.names or change.before.model.config.partition_by != change.model.config.partition_by:
         what = "The table has other columns or partitions: the next refresh makes it anew, in one commit."
         yield Reason("next-batch", "view-changed", what, change.model.place)
+
+
+def _review_view(change: ModelVersions, texts: Statements) -> ModelReview:
+    """The review of a model of which one version at least is a view of the catalog."""
+    if change.before.model.config.is_stored or change.model.config.is_stored:
+        return ModelReview(change.model.name, (_mode_changed(change),), statements=texts)
+    return ModelReview(change.model.name, tuple(_find_other_view(change)), statements=texts)
 
 
 def _find_other_view(change: ModelVersions) -> Iterator[Reason]:
@@ -52,9 +69,38 @@ def _find_other_view(change: ModelVersions) -> Iterator[Reason]:
         yield Reason("next-batch", "view-changed", what, change.model.place)
 
 
+def _review_history(change: ModelVersions, broken: Break | None, texts: Statements) -> ModelReview:
+    """The review of a history of tables: what was stays, and the next refresh compares all rows with it."""
+    table = find_table_changes(change)
+    begun = [*_find_begun_anew(change, broken)]
+    others = (*table.reasons, *find_query_changes(change), *find_option_changes(change))
+    steps = () if broken is not None else table.steps
+    return ModelReview(change.model.name, hardest_first((*begun, *others)), table.columns, texts, steps)
+
+
+def _find_begun_anew(change: ModelVersions, broken: Break | None) -> Iterator[Reason]:
+    """That the versions that are there are not continued: they are told apart otherwise, or stand in another table."""
+    name = change.model.name
+    if not change.is_same_table:
+        what = f"Its versions stand in {change.before.model.table}, and {change.model.table} begins without them."
+        do = "To keep them, put the former name of the table back."
+        yield Reason("breaks", "table-recreated", what, changed_option_place(change, "table"), do)
+    elif broken is not None:
+        what = f"Model '{name}' {broken.model_says}, and {broken.table_was}. {broken.why}"
+        do = f"{broken.fix} Or {fill_again(name, change.model.config.versions)}."
+        yield Reason("breaks", broken.condition, what, changed_option_place(change, "keys"), do)
+
+
+def _written_as(select: Select) -> WrittenAs:
+    return WrittenAs(select.writing.mode, select.writing.keys, select.writing.deletes, select.model.config.reads)
+
+
 def _mode_changed(change: ModelVersions) -> Reason:
     model, was = change.model, change.before.model.config.mode
     what = f"The table was written in mode '{was}', and mode '{model.config.mode}' does not continue it."
+    if was == model.config.mode:
+        reads = READ_WORDS[model.config.reads]
+        what = f"The table was written in this mode by a SELECT that read something else than {reads}."
     if not change.before.model.config.is_stored:
         what = f"It was a view, and mode '{model.config.mode}' makes a table of that name."
     elif not model.config.is_stored:

@@ -13,7 +13,7 @@ from lakesql.compile.table import UNKNOWN_TYPE, TableColumn, TableSpec, build_ta
 from lakesql.errors import Place, RunError
 from lakesql.model.config import SchemaChange
 from lakesql.modes.batches.all_batches import batches_of
-from lakesql.plan.steps import Step, plan_table
+from lakesql.plan.steps import Step, fill_again, plan_table
 from lakesql.review.causes import ModelVersions, changed_option_place, column_place
 from lakesql.review.verdicts import ColumnChanges, NamedColumn, Reason, RetypedColumn
 from lakesql.select.differences import find_differences
@@ -204,15 +204,19 @@ def _untyped(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
 
 
 def _fill(change: ModelVersions) -> str:
-    """How rows that are there get the values of a column that is added."""
-    first = batches_of(change.after).stored_rows().fill
+    """How rows that are there get the values of a column that is added; '' where they need not be told."""
+    stored = batches_of(change.after).stored_rows()
+    if not stored.do:
+        return ""
+    first = stored.fill
     return f"To fill it in all rows{f' {first}' if first else ''}: lakesql rebuild {change.model.name}"
 
 
 def _fix(change: ModelVersions, fix: str) -> str:
-    if "lakesql rebuild" in fix:
+    again = fill_again(change.model.name, change.model.config.versions)
+    if again in fix:
         return fix
-    return f"{fix} Or fill the table again, with the columns as they are now: lakesql rebuild {change.model.name}"
+    return f"{fix} Or {again}." if fix else f"{again[0].upper()}{again[1:]}."
 
 
 def _reason(change: ModelVersions, unit: _Unit, steps: Sequence[Step], place: Place) -> Reason:
@@ -224,6 +228,8 @@ def _reason(change: ModelVersions, unit: _Unit, steps: Sequence[Step], place: Pl
                 what = f"Column '{column.name}' is not written: the table has none, and on_schema_change='{policy}'."
                 return Reason("next-batch", "column-added", what, place)
             what = f"Column '{column.name}' is added to the table; rows that are there have NULL in it."
+            stored = batches_of(change.after).stored_rows()
+            what += "" if stored.do else f" {stored.what}"
             return Reason("alter", "column-added", what, place, _fill(change))
         case _Dropped(column=column):
             if not steps:

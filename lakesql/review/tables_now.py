@@ -78,7 +78,7 @@ def _judge(
         unread = [Reason("breaks", it.condition, it.what, it.place or place, it.fix) for it in table.problems]
         return _with(model, model.reasons, unread)
     if has_refreshes(after):
-        return _with(model, model.reasons, _absent(model, after, found)) if table is None else model
+        return _judge_refreshed(model, after, found, table)
     progress, decision = _progress(after, new, found, table, topics)
     kept = [it for it in model.reasons if _still_counts(it, table, decision)]
     if table is None:
@@ -94,6 +94,20 @@ def _judge(
     if isinstance(before, Select) and before.model.table == after.model.table:
         now += _drift(before, table)
     return replace(_with(model, kept, now), steps=steps)
+
+
+def _judge_refreshed(model: ModelReview, after: Select, found: LiveModel, table: TableMetadata | None) -> ModelReview:
+    """The review of a model over tables. Of a table whose rows are exchanged nothing is lost, however it is."""
+    if table is None:
+        return _with(model, model.reasons, _absent(model, after, found))
+    if after.model.config.is_exchanged or any(it.verdict == "breaks" for it in model.reasons):
+        return model
+    try:
+        return replace(model, steps=_plan(after, table))
+    except RunError as error:
+        place = after.model.place
+        now = (Reason("refused", it.condition, it.what, it.place or place, it.fix) for it in error.problems)
+        return replace(_with(model, model.reasons, now), steps=())
 
 
 def _with(model: ModelReview, kept: Sequence[Reason], now: Iterable[Reason]) -> ModelReview:

@@ -1,0 +1,3 @@
+{{ config(mode='scd2', keys='id', track_columns=['customer', 'amount']) }}
+SELECT id, customer, amount
+FROM {{ ref('orders') }}

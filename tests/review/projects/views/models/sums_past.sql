@@ -1,0 +1,3 @@
+{{ config(mode='scd2', keys='customer') }}
+SELECT customer, amount
+FROM {{ ref('sums') }}
