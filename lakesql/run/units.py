@@ -361,7 +361,10 @@ class _SparkTest:
 
     def refresh(self) -> None:
         """Make the table of the tables that the test gives, as a run does."""
-        refresh_table(Refresh(self.select, hash_of(self.select), self.context.catalog, self.context.emit), self.session)
+        at_ms = round((self.test.overrides.now or EPOCH).timestamp() * 1000)
+        context = self.context
+        refresh = Refresh(self.select, hash_of(self.select), context.catalog, context.emit, at_ms=at_ms)
+        refresh_table(refresh, self.session)
 
     def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
         """The records of one stream, as a run reads them."""

@@ -31,11 +31,25 @@ from lakesql.errors import InternalError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest, own_table, with_stored_rows
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
-from lakesql.modes.batches.all_batches import batches_of
-from lakesql.names import DELETED_AT, KEY_MISSING, NOT_AS_EXPECTED, POSITION, ROWS_VIEW, SEQUENCE_MISSING, is_reserved
+from lakesql.modes.batches.all_batches import batches_of, refreshes_of
+from lakesql.modes.batches.table_versions import TableVersions
+from lakesql.names import (
+    AT,
+    DELETED_AT,
+    DIFFERENCES_VIEW,
+    HISTORY_VIEW,
+    KEY_MISSING,
+    NOT_AS_EXPECTED,
+    POSITION,
+    ROWS_VIEW,
+    SEQUENCE_MISSING,
+    TIME_VIEW,
+    is_reserved,
+)
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
+from lakesql.unit.arrivals_given import EPOCH
 from lakesql.unit.data_test_query import seed_columns
 from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_names import DuckTable
@@ -127,7 +141,7 @@ class _DuckTest:
         # without columns for event times: a batch has no watermark
         query = translate_query(select.query.sql if select.query.stateful else select.text, tables, now)
         types = self.table_types(query)
-        self.refuse_types(types)
+        self.refuse_types(types, select.compared)
         if select.model.config.reads == "tables":
             return self.refresh(query, types)
         names = {_path(select.model.table): "lakesql_this"}
@@ -153,8 +167,23 @@ class _DuckTest:
             of_keys = f"SELECT {keys} FROM {ROWS_VIEW} GROUP BY {keys} HAVING count(*) > 1"
             if self.number(f"SELECT count(*) FROM ({of_keys})"):
                 return Failed(what=f"The refresh fails: view-keys-twice, two of its rows have one {keys}.")
+        versions = refreshes_of(self.select).versions(self.select.columns or ())
+        if versions is not None:
+            return self.compare_versions(versions, types)
         self.create("lakesql_this", types, [])
         self.connection.execute(f"INSERT INTO lakesql_this BY NAME SELECT * FROM {ROWS_VIEW}")
+        return self.compare(types)
+
+    def compare_versions(self, versions: TableVersions, types: Mapping[str, str]) -> Outcome:
+        """The rows beside the versions that the test gives, and what becomes of these."""
+        self.refuse_types(types, {"track_columns": versions.tracked})
+        names = {_path(self.select.model.table): "lakesql_this"}
+        self.make_tables(types, names)
+        at = (self.test.overrides.now or EPOCH).replace(tzinfo=None).isoformat(sep=" ")
+        self.connection.execute(f"CREATE OR REPLACE TABLE {TIME_VIEW} AS SELECT TIMESTAMP '{at}' AS {AT}")
+        for view, query in ((DIFFERENCES_VIEW, versions.differences), (HISTORY_VIEW, versions.changed)):
+            self.connection.execute(f"CREATE OR REPLACE TABLE {view} AS {duck_statement(query, names, {})}")
+        self.connection.execute(duck_statement(versions.merge, names, {}))
         return self.compare(types)
 
     # --- what is given
@@ -198,11 +227,12 @@ class _DuckTest:
         types = {name: stored_type(kind) for name, kind in query.columns.items() if name != POSITION}
         return {**types, **_added_types(self.select, types)}
 
-    def refuse_types(self, types: Mapping[str, str]) -> None:
+    def refuse_types(self, types: Mapping[str, str], compared: Mapping[str, tuple[str, ...]]) -> None:
+        """Refuse columns whose values DuckDB may compare otherwise than Spark does, by the option that names them."""
         if void := [name for name, kind in types.items() if kind == "void"]:
             raise NeedsSparkError(f"column {void[0]}, which is always NULL")
         spelled = {name.lower(): kind for name, kind in types.items()}
-        for option, columns in self.select.compared.items():
+        for option, columns in compared.items():
             for column in columns:
                 kind = spelled[column.lower()]
                 if kind not in _KEYS and not kind.startswith("decimal"):

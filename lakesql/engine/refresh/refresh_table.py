@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
@@ -23,7 +22,6 @@ from lakesql.clock import now_ms
 from lakesql.compile.batch import Write
 from lakesql.compile.quote import identifier, identifiers, text
 from lakesql.compile.select import Select
-from lakesql.compile.storable import find_misused
 from lakesql.compile.table import TableColumn, TableSpec, alter_table, build_table_spec, create_table_as, order_text
 from lakesql.counts import count
 from lakesql.engine.batch.analyze import landing_columns, type_text
@@ -33,30 +31,30 @@ from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import checked_rows, kept_rows
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import Begun, Staged, begin_commit, publish, stage, stage_nothing, until_published
+from lakesql.engine.refresh.changed_versions import (
+    compare_rows,
+    newest_version_ms,
+    show_time,
+    time_text,
+    versions_of,
+)
 from lakesql.engine.refresh.changed_view import ChangedView, InFullError, open_changed_rows
 from lakesql.engine.refresh.input_tables import changed_at_ms, load_inputs, pin, show_inputs
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import PLANNED_ONCE, changed_settings
-from lakesql.errors import RunError, did_you_mean, quoted
+from lakesql.errors import RunError, quoted
 from lakesql.events import BatchCommitted, Emit, Noted, StepApplied
 from lakesql.ledger.entry import Entry, Snapshot, is_untouched, ledger_tag, summary_of, totals_of, whole
 from lakesql.ledger.inputs import InputSnapshot, read_inputs, version_time_ms, write_inputs
-from lakesql.model.model import Model
 from lakesql.modes.batches.all_batches import refreshes_of
-from lakesql.modes.batches.table_versions import TableVersions
 from lakesql.modes.written_as import WrittenAs, find_break
 from lakesql.names import (
     ANEW_ROWS_VIEW,
     ANEW_VIEW,
-    AT,
-    DIFFERENCES_VIEW,
-    ENDS,
     HISTORY_VIEW,
     ROWS_VIEW,
-    TIME_VIEW,
-    VERSION,
 )
 from lakesql.plan.steps import check_mergeable, create_namespace, is_of_shape, plan_table
 from lakesql.table.table_state import TableState
@@ -133,8 +131,11 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
             kept = f"{model.table} keeps its versions, and its current ones are compared: no table has the former rows"
             refresh.emit(Noted(f"{kept}. To begin anew: lakesql drop {model.name}, then run it", now_ms(), model.name))
         show_inputs(session, tables, inputs)
+        if former is not None and not is_own:
+            say_touched = f"somebody else has changed rows of {model.table}: its versions are compared as they are"
+            refresh.emit(Noted(say_touched, now_ms(), model.name))
         newest_ms = max(map(changed_at_ms, tables.values()), default=0)
-        made = _refresh_versions(refresh, session, entry, former, newest_ms)
+        made = _refresh_versions(refresh, session, entry, former if is_own else None, newest_ms)
         if made is None:
             return None
     elif is_same and not is_own:
@@ -261,74 +262,33 @@ def _refresh_versions(
 ) -> _Made | None:
     """End the versions whose rows are others now, and begin the new ones; None where nothing has changed, not even what
     they are made of. `newest_ms`: when rows of this were changed last."""
-    select, name = refresh.select, refresh.select.model.table
-    plan = refreshes_of(select).plan
-    entry = replace(entry, event_time=_time_of(refresh, newest_ms, former, is_timed=plan.is_timed))
+    select = refresh.select
+    plan, state = refreshes_of(select).plan, load_table_state(refresh.catalog, select.model.table)
     rows = session.sql(plan.query)
-    violations = _show_rows(refresh, session, rows, ROWS_VIEW)
-    entry = replace(entry, violations=violations)
-    replace_view(session.sql(f"SELECT TIMESTAMP '{entry.event_time}' AS {AT}"), TIME_VIEW)
-    spec, state = _spec(refresh, rows.schema), load_table_state(refresh.catalog, name)
-    versions = _versions(refresh, spec, state)
+    violations, spec = _show_rows(refresh, session, rows, ROWS_VIEW), _spec(refresh, rows.schema)
+    versions = versions_of(select, spec, state)
+    if state is not None:
+        check_mergeable(select.model.name, state)
+        _alter_table(refresh, session, spec, state)
+    former_ms = 0 if state is None else newest_version_ms(session, former, versions)
+    at_ms = refresh.at_ms
+    if at_ms is None:
+        at_ms = version_time_ms(newest_ms, former_ms, now_ms(), is_timed=plan.is_timed)
+    entry = replace(entry, violations=violations, event_time=time_text(at_ms))
+    show_time(session, at_ms)
     if state is None:
         replace_view(session.sql(versions.first), HISTORY_VIEW)
         head = _make_table(refresh, session, spec, entry, HISTORY_VIEW, replaces=False)
         return _Made(head, "all rows are first versions", violations, entry.event_time)
-    check_mergeable(select.model.name, state)
-    _alter_table(refresh, session, spec, state)
-    differences = session.sql(versions.differences).localCheckpoint()
-    replace_view(differences, DIFFERENCES_VIEW)
-    begin, end = (differences.where(which).count() for which in (VERSION, ENDS))
-    how = f"{count(begin, 'version')} begun, {end:,} ended"
-    if begin or end:
-        replace_view(session.sql(versions.changed), HISTORY_VIEW)
+    begun, ended = compare_rows(session, versions)
+    if begun or ended:
+        how = f"{count(begun, 'version')} begun, {ended:,} ended"
         staging = partial(_stage, session, versions.merge)
         return _Made(_publish(refresh, session, entry, staging), how, violations, entry.event_time)
     if former is not None and (former.inputs, former.query) == (entry.inputs, entry.query):
         return None
-    if former is not None:
-        entry = replace(entry, event_time=former.event_time)
+    entry = replace(entry, event_time=time_text(former_ms))
     return _Made(_publish(refresh, session, entry, stage_nothing), "no row is another one", violations)
-
-
-def _time_of(refresh: Refresh, newest_ms: int, former: Entry | None, *, is_timed: bool) -> str:
-    """When the versions begin that a refresh opens, in ISO 8601."""
-    former_ms = 0
-    if former is not None and former.event_time:
-        former_ms = round(datetime.fromisoformat(former.event_time).timestamp() * 1000)
-    at_ms = refresh.at_ms
-    if at_ms is None:
-        at_ms = version_time_ms(newest_ms, former_ms, now_ms(), is_timed=is_timed)
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def _versions(refresh: Refresh, spec: TableSpec, state: TableState | None) -> TableVersions:
-    """The statements for the columns of the SELECT that the table has, or will have. Raises `RunError` (`key-type`)
-    where one is of a type that cannot be compared."""
-    model = refresh.select.model
-    names = [column.name for column in spec.columns if column.name not in spec.added.values()]
-    _check_tracked(model, names)
-    if state is not None and model.config.on_schema_change == "ignore":
-        stored = {column.name.lower() for column in state.columns}
-        names = [name for name in names if name.lower() in stored]
-    versions = refreshes_of(refresh.select).versions(tuple(names))
-    assert versions is not None, "the rows of this mode are exchanged"
-    types = {column.name.lower(): column.type or "" for column in spec.columns}
-    compared = {"keys": refresh.select.writing.keys, "track_columns": versions.tracked}
-    if problems := [*find_misused(model.name, types, (), compared, model.option_place)]:
-        raise RunError(problems)
-    return versions
-
-
-def _check_tracked(model: Model, names: Sequence[str]) -> None:
-    """Raise `RunError` (`unknown-column`) where the model tracks a column that is none of the SELECT's, for which a *
-    may stand."""
-    versions, known = model.config.versions, {name.lower() for name in names}
-    unknown = [name for name in (versions.tracked if versions is not None else ()) if name.lower() not in known]
-    if unknown:
-        what = f"'{unknown[0]}' in track_columns is not a column of the SELECT."
-        place = model.option_place("track_columns")
-        raise RunError.of("unknown-column", what, fix=did_you_mean(unknown[0], names), place=place)
 
 
 def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
@@ -347,8 +307,8 @@ def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | 
         _check_identity(refresh, table, former)
         return
     written = snapshots.read_newest_entry(table) if former is None else former
-    if written is None and snapshots.is_empty(table):
-        return
+    if written is None and (snapshots.is_empty(table) or not model.config.is_exchanged):
+        return  # versions that somebody else has written are continued, if their columns fit
     whose = f"model '{written.model}' has written in mode '{written.mode}'" if written else "somebody else has written"
     raise RunError.of(
         "table-of-another",
@@ -438,7 +398,8 @@ def _alter_table(refresh: Refresh, session: SparkSession, spec: TableSpec, state
     for step in plan_table(model.name, spec, policy, state, frozenset(), compared):
         for statement in step.statements:
             session.sql(statement)
-        refresh.emit(StepApplied(model.name, step.text, now_ms()))
+        noted = Noted(step.text, now_ms(), model.name) if step.is_takeover else None
+        refresh.emit(noted or StepApplied(model.name, step.text, now_ms()))
 
 
 Staging = Callable[[Begun], Staged]

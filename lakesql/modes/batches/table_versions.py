@@ -15,6 +15,10 @@ SELECT {columns}, {at} AS {valid_from}, CAST(NULL AS timestamp) AS {valid_to}, t
 FROM {rows}
 CROSS JOIN {time}"""
 
+_NEWEST = """\
+SELECT CAST(ceil(unix_micros(max(greatest({valid_from}, {valid_to}))) / 1000) AS bigint)
+FROM {table}"""
+
 _DIFFERENCES = """\
 SELECT
   {values},
@@ -88,6 +92,11 @@ class TableVersions:
     def first(self) -> str:
         """The versions of a table that is not there yet: each row of the SELECT is one."""
         return _FIRST.format(**self._words)
+
+    @property
+    def newest(self) -> str:
+        """When the newest version that the table has began or ended: in milliseconds, rounded up; NULL of none."""
+        return _NEWEST.format(**self._words)
 
     @property
     def differences(self) -> str:
