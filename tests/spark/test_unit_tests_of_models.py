@@ -194,6 +194,8 @@ SELECT id, name, _change.ts AS changed_at FROM {{ stream('changes') }}""",
 SELECT id, name, price * 2 AS doubled, _change.ts AS ts FROM {{ stream('mirror') }} WHERE price > 1""",
     "logged": """{{ config(mode='append') }}
 SELECT id, _change.op AS op, price - _change.before.price AS more, _change.ts AS ts FROM {{ stream('mirror') }}""",
+    "past": """{{ config(mode='scd2', keys=['id'], track_columns=['name']) }}
+SELECT id, name, price FROM {{ ref('mirror') }}""",
     "hourly": """{{ config(mode='append') }}
 SELECT window(at, '1 hour').start AS hour, page, count(*) AS clicks FROM {{ stream('clicks') }}
 GROUP BY window(at, '1 hour'), page""",
@@ -350,6 +352,33 @@ FEED_TESTS: list[dict[str, Any]] = [
                 {"id": 1, "op": "c", "more": None, "ts": "2026-03-03T00:00:00Z"},
                 {"id": 1, "op": "u", "more": 3, "ts": "2026-03-03T00:00:01Z"},
                 {"id": 1, "op": "d", "more": 0, "ts": "2026-03-03T00:00:02Z"},
+            ]
+        },
+    },
+    {
+        "name": "versions of a table",
+        "model": "past",
+        "overrides": {"now": T3},
+        "given": [
+            {"ref": "mirror", "rows": [{"id": 1, "name": "b", "price": 2}, {"id": 2, "price": 1}, {"id": 3}]},
+            {
+                "table": "this",
+                "rows": [
+                    {"id": 1, "name": "a", "price": 1, "valid_from": T1, "is_current": True},
+                    {"id": 2, "price": 0, "valid_from": T2, "is_current": True},
+                    {"id": 3, "name": "c", "valid_from": T1, "valid_to": T2, "is_current": False},
+                    {"id": 4, "name": "d", "valid_from": T2, "is_current": True},
+                ],
+            },
+        ],
+        "expect": {
+            "rows": [
+                {"id": 1, "name": "a", "price": 1, "valid_from": T1, "valid_to": T3, "is_current": False},
+                {"id": 1, "name": "b", "price": 2, "valid_from": T3, "valid_to": None, "is_current": True},
+                {"id": 2, "name": None, "price": 0, "valid_from": T2, "valid_to": None, "is_current": True},
+                {"id": 3, "name": "c", "price": None, "valid_from": T1, "valid_to": T2, "is_current": False},
+                {"id": 3, "name": None, "price": None, "valid_from": T3, "valid_to": None, "is_current": True},
+                {"id": 4, "name": "d", "price": None, "valid_from": T2, "valid_to": T3, "is_current": False},
             ]
         },
     },
