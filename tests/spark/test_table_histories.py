@@ -8,11 +8,14 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from pyiceberg.table.snapshots import Operation
 
-from lakesql.events import BatchCommitted
+from lakesql.events import BatchCommitted, Noted, StepApplied
 from tests.spark.project import Project, Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -210,3 +213,299 @@ def test_a_history_has_the_versions_that_plain_python_has(shop: Project, seed: i
         assert not [it for it in shop.run().check().of(BatchCommitted) if it.model in CASES]
         assert {it.model for it in shop.run_without_java(*CASES)} == CASES.keys()
         changes.record(shop)
+
+
+def order(key: int, seq: int, amount: str = "7.25", **more: Any) -> Row:
+    return {"id": key, "customer": 1, "amount": amount, "seq": seq, "gone": False, **more}
+
+
+def add_past(project: Project, select: str = "SELECT id, amount FROM {orders!r}", **config: Any) -> None:
+    project.model("past", select, **{"mode": "scd2", "keys": "id", **config})
+
+
+def amounts(project: Project) -> list[tuple[Any, ...]]:
+    """Each version: its key and amount, and whether it is current."""
+    rows = sorted(project.rows("past"), key=lambda row: (row["id"], row["valid_from"]))
+    return [(row["id"], str(row["amount"]), row["is_current"]) for row in rows]
+
+
+def check_times(project: Project) -> None:
+    """Each version of a key ends where the next one begins, or before, and one is current at most."""
+    versions = sorted(project.rows("past"), key=lambda row: (row["id"], row["valid_from"]))
+    for version in versions:
+        assert version["is_current"] == (version["valid_to"] is None)
+        assert version["is_current"] or version["valid_from"] < version["valid_to"]
+    for earlier, later in pairwise(versions):
+        assert earlier["id"] != later["id"] or earlier["valid_to"] <= later["valid_from"]
+
+
+def test_a_refresh_that_is_killed_at_any_step_is_begun_anew_at_the_same_time(shop: Project) -> None:
+    shop.record("order_states", [order(1, 1)])
+    add_past(shop)
+    expected: list[tuple[datetime, datetime | None]] = []
+    for seq, step in enumerate(("look-up", "stage", "publish", "finish"), 2):
+
+        def stop(model: str, reached: str, step: str = step) -> None:
+            if (model, reached) == ("past", step):
+                raise KeyboardInterrupt(step)
+
+        shop.run("orders", "past", reached=stop)
+        shop.run("orders", "past").check()
+        at = newest_change(shop, "orders")
+        expected = [*((begin, at if end is None else end) for begin, end in expected), (at, None)]
+        found = sorted(shop.rows("past"), key=lambda row: row["valid_from"])
+        assert [(row["valid_from"], row["valid_to"]) for row in found] == expected
+        shop.record("order_states", [order(1, seq, f"{seq}.00")])
+
+
+def test_a_history_that_fails_leaves_no_table_and_no_version(shop: Project) -> None:
+    add_past(shop, "SELECT id, 1 / (amount - 2) AS amount FROM {orders!r}")
+    shop.record("order_states", [order(1, 1, "2.00")])
+    assert not shop.run().succeeded
+    assert not shop.has("past")
+    shop.record("order_states", [order(1, 2, "3.00")])
+    shop.run().check()
+    before = amounts(shop)
+    shop.record("order_states", [order(1, 3, "2.00"), order(2, 3)])
+    assert not shop.run().succeeded
+    assert amounts(shop) == before
+
+
+def test_keys_that_do_not_tell_rows_apart_are_refused(shop: Project) -> None:
+    add_past(shop, "SELECT customer AS id, amount FROM {orders!r}")
+    shop.record("order_states", [order(1, 1), order(2, 1), order(3, 1, customer=None)])
+    assert shop.run().conditions("past") == ["view-keys-twice"]
+    assert not shop.has("past")
+    shop.record("order_states", [order(2, 2, gone=True)])
+    shop.run().check()
+    shop.record("order_states", [order(4, 3, customer=None)])  # equal to the version that is there, and twice
+    assert shop.run().conditions("past") == ["view-keys-twice"]
+    assert len(shop.rows("past")) == 2
+
+
+def test_a_rebuild_keeps_the_versions_and_says_so(shop: Project) -> None:
+    add_past(shop)
+    shop.record("order_states", [order(1, 1, "1.00")])
+    shop.rebuild("orders", "past").check()  # there is no table yet: it is run as ever
+    shop.record("order_states", [order(1, 2, "2.00")])
+    shop.run().check()
+    before = shop.rows("past")
+    ran = shop.rebuild("past").check()
+    assert shop.rows("past") == before
+    assert not ran.of(BatchCommitted)
+    assert any("keeps its versions" in it.text for it in ran.of(Noted, "past"))
+    shop.record("order_states", [order(1, 3, "3.00"), order(2, 3, "4.00")])
+    shop.run("orders").check()
+    shop.rebuild("orders", "past").check()
+    expected = [(1, "1.00", False), (1, "2.00", False), (1, "3.00", True), (2, "4.00", True)]
+    assert amounts(shop) == expected
+    shop.rebuild("orders").check()  # what it reads is exchanged by the same rows
+    shop.run("past").check()
+    assert amounts(shop) == expected
+
+
+def test_another_select_begins_versions_of_the_rows_that_differ(shop: Project) -> None:
+    add_past(shop)
+    shop.record("order_states", [order(1, 1, "1.00"), order(2, 1, "9.00")])
+    shop.run().check()
+    add_past(shop, "SELECT id, CASE WHEN id = 1 THEN amount + 1 ELSE amount END AS amount FROM {orders!r}")
+    ran = shop.run("past").check()
+    assert [it.refreshed for it in ran.of(BatchCommitted, "past")] == ["1 version begun, 1 ended"]
+    assert amounts(shop) == [(1, "1.00", False), (1, "2.00", True), (2, "9.00", True)]
+    check_times(shop)
+    add_past(shop, "SELECT id, amount, customer FROM {orders!r}")  # one more column, which all rows differ in
+    ran = shop.run("past").check()
+    assert any("add 1 column" in it.text for it in ran.of(StepApplied, "past"))
+    assert [(row["amount"], row["customer"]) for row in shop.rows("past") if row["is_current"]] == [
+        (Decimal("1.00"), 1),
+        (Decimal("9.00"), 1),
+    ]
+    add_past(shop, "SELECT id, customer FROM {orders!r}")  # one goes: nothing differs, and nothing is lost
+    before = shop.rows("past")
+    shop.run("past").check()
+    assert shop.rows("past") == before
+    shop.record("order_states", [order(1, 2, customer=2)])
+    shop.run().check()
+    newest = max(shop.rows("past"), key=lambda row: row["valid_from"])
+    assert (newest["id"], newest["customer"], newest["amount"]) == (1, 2, None)
+    add_past(shop, "SELECT id, customer FROM {orders!r}", valid_from="since")
+    shop.record("order_states", [order(1, 3, customer=3)])
+    shop.run("orders").check()
+    assert shop.run("past").conditions("past") == ["schema-change"]
+    add_past(shop, "SELECT id, CAST(customer AS string) AS customer FROM {orders!r}")
+    assert shop.run("past").conditions("past") == ["type-change"]
+    check_times(shop)
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail", "sync_all_columns"])
+def test_columns_come_and_go_as_the_model_says(shop: Project, policy: str) -> None:
+    add_past(shop, on_schema_change=policy)
+    shop.record("order_states", [order(1, 1, "1.00")])
+    shop.run().check()
+    add_past(
+        shop,
+        "SELECT id, customer, CAST(amount + 1 AS decimal(10,2)) AS amount FROM {orders!r}",
+        on_schema_change=policy,
+    )
+    if policy == "fail":
+        assert shop.run("past").conditions("past") == ["schema-change"]
+        return
+    shop.run("past").check()
+    assert amounts(shop) == [(1, "1.00", False), (1, "2.00", True)]
+    assert ("customer" in shop.rows("past")[0]) == (policy == "sync_all_columns")
+    add_past(shop, "SELECT id, customer FROM {orders!r}", on_schema_change=policy)
+    shop.run("past").check()
+    assert ("amount" in shop.rows("past")[0]) == (policy == "ignore")
+    check_times(shop)
+
+
+def test_versions_that_another_mode_or_other_keys_would_lose_are_refused(shop: Project) -> None:
+    add_past(shop)
+    shop.record("order_states", [order(1, 1, "1.00")])
+    shop.run().check()
+    before, select = shop.rows("past"), "SELECT id, amount FROM {orders!r}"
+    for condition, options in (
+        ("mode-changed", {"mode": "materialized_view", "keys": "id"}),
+        ("keys-changed", {"mode": "scd2", "keys": ["id", "amount"]}),
+    ):
+        shop.model("past", select, **options)
+        assert shop.run("past").conditions("past") == [condition]
+        assert shop.rebuild("past").conditions("past") == [condition]
+    shop.model("past", select, mode="table")
+    assert shop.run("past").conditions("past") == ["mode-changed"]
+    shop.model("past", "SELECT id, amount, seq FROM {order_states}", mode="scd2", keys="id", sequence_by="seq")
+    assert shop.run("past").conditions("past") == ["mode-changed"]
+    assert shop.rows("past") == before
+    add_past(shop, keys="ID")
+    shop.run("past").check()
+    shop.model("past", select, mode="table", table="now")
+    shop.run("past").check()
+    add_past(shop, table="now")
+    assert shop.run("past").conditions("past") == ["mode-changed"]
+    assert shop.rows("past") == before
+
+
+def test_versions_begin_after_those_that_are_there_when_an_input_is_rolled_back(shop: Project) -> None:
+    add_past(shop)
+    for seq in (1, 2):
+        shop.record("order_states", [order(1, seq, f"{seq}.00")])
+        shop.run().check()
+    catalog, namespace, table = shop.table("orders").split(".")
+    first = shop.sql(f"SELECT snapshot_id FROM {shop.table('orders')}.snapshots ORDER BY committed_at LIMIT 1")
+    (snapshot,) = (row["snapshot_id"] for row in first)
+    shop.sql(f"CALL {catalog}.system.rollback_to_snapshot('{namespace}.{table}', {snapshot})")
+    began = datetime.now(UTC)
+    shop.run("past").check()
+    assert amounts(shop) == [(1, "1.00", False), (1, "2.00", False), (1, "1.00", True)]
+    assert max(row["valid_from"] for row in shop.rows("past")) >= began.replace(microsecond=0)
+    check_times(shop)
+
+
+def test_versions_that_somebody_else_has_written_are_continued(shop: Project) -> None:
+    session, past = shop.lake.session, shop.table("past")
+    shop.record("order_states", [order(1, 1, "1.00"), order(2, 1, "2.00"), order(3, 1, "3.00")])
+    shop.run("orders").check()
+    session.sql(
+        f"CREATE TABLE {past} USING iceberg AS SELECT id, CAST(amount AS decimal(10,2)) AS amount, "
+        "TIMESTAMP '2100-01-01 00:00:00.0005' AS valid_from, CAST(NULL AS timestamp) AS valid_to, true AS is_current "
+        "FROM VALUES (1, 1.00), (2, 9.00) AS made(id, amount)"
+    )
+    add_past(shop)
+    ran = shop.run("past").check()
+    assert any("take over" in it.text for it in ran.of(Noted, "past"))
+    assert amounts(shop) == [(1, "1.00", True), (2, "9.00", False), (2, "2.00", True), (3, "3.00", True)]
+    check_times(shop)
+    session.sql(f"UPDATE {past} SET amount = 8 WHERE id = 1")
+    session.sql(f"DELETE FROM {past} WHERE id = 3")
+    assert not shop.run_without_java("past")
+    ran = shop.run("past").check()
+    assert any("somebody else has changed" in it.text for it in ran.of(Noted, "past"))
+    assert [it for it in amounts(shop) if it[2]] == [(1, "1.00", True), (2, "2.00", True), (3, "3.00", True)]
+    check_times(shop)
+    assert shop.run_without_java("past")
+
+
+def test_what_another_model_has_written_is_not_continued(shop: Project) -> None:
+    shop.record("order_states", [order(1, 1)])
+    shop.run("orders").check()
+    add_past(shop, table="orders", select="SELECT id, country AS amount FROM {customers!r}")
+    (shop.directory / "models" / "orders.sql").unlink()
+    shop.run("customers")
+    assert shop.run("past").conditions("past") == ["table-of-another"]
+
+
+def test_what_is_expected_of_its_rows_stops_a_history(shop: Project) -> None:
+    add_past(shop)
+    expect = [{"that": "amount > 1", "on_fail": "stop"}, {"that": "id < 2", "on_fail": "warn"}]
+    shop.write("models/past.yml", json.dumps({"models": [{"name": "past", "expect": expect}]}))
+    shop.record("order_states", [order(1, 1, "2.00"), order(2, 1, "2.00")])
+    (first,) = shop.run().check().of(BatchCommitted, "past")
+    assert first.violations == (("id < 2", 1),)
+    shop.record("order_states", [order(1, 2, "1.00")])
+    assert shop.run().conditions("past") == ["expectation-failed"]
+    assert amounts(shop) == [(1, "2.00", True), (2, "2.00", True)]
+
+
+def test_a_select_that_asks_for_the_time_is_compared_by_each_run(shop: Project) -> None:
+    add_past(shop, "SELECT id, amount, current_timestamp() AS seen FROM {orders!r}", track_columns=["amount"])
+    shop.record("order_states", [order(1, 1, "1.00")])
+    shop.run().check()
+    assert not shop.run_without_java("past")
+    assert not shop.run("past").check().of(BatchCommitted)  # what is not tracked is another one
+    add_past(shop, "SELECT id, date_trunc('second', current_timestamp()) AS amount FROM {orders!r}", table="other")
+    shop.run("past").check()
+    (one,) = shop.rows("other")
+    assert one["valid_from"] >= one["amount"]
+
+
+def test_a_map_that_a_star_brings_is_refused(shop: Project) -> None:
+    shop.lake.session.sql(f"CREATE TABLE {shop.table('maps')} USING iceberg AS SELECT 1 AS id, map('a', 1) AS amount")
+    star = f"SELECT * FROM {shop.table('maps')}"
+    add_past(shop, star)
+    assert shop.run("past").conditions("past") == ["key-type"]
+    add_past(shop, star, track_columns=["amuont"])
+    assert shop.run("past").conditions("past") == ["unknown-column"]
+    add_past(shop, star, keys="nothing")
+    assert not shop.run("past").succeeded
+    assert not shop.has("past")
+    add_past(shop, f"SELECT id, map_entries(amount) AS amount FROM {shop.table('maps')}", partition_by=["is_current"])
+    shop.run("past").check()
+    session = shop.lake.session
+    session.sql(f"INSERT INTO {shop.table('maps')} VALUES (2, map('b', 2))")
+    session.sql(f"UPDATE {shop.table('maps')} SET amount = map('a', 2) WHERE id = 1")
+    shop.run("past").check()
+    assert [(row["id"], row["is_current"]) for row in sorted(shop.rows("past"), key=lambda row: row["valid_from"])] == [
+        (1, False),
+        (1, True),
+        (2, True),
+    ]
+
+
+def test_its_changes_are_logged_and_joined_by_other_models(shop: Project) -> None:
+    add_past(shop)
+    shop.model("log", "SELECT _change.op AS op, id, amount, is_current FROM {past}", mode="append")
+    shop.model("current", "SELECT id, amount FROM {past!r} WHERE is_current", mode="materialized_view", keys="id")
+    for seq in (1, 2):
+        shop.record("order_states", [order(1, seq, f"{seq}.00")])
+        shop.run().check()
+    assert sorted((row["op"], str(row["amount"]), row["is_current"]) for row in shop.rows("log")) == [
+        ("c", "1.00", True),
+        ("c", "2.00", True),
+        ("u", "1.00", False),
+    ]
+    assert [(row["id"], str(row["amount"])) for row in shop.rows("current")] == [(1, "2.00")]
+
+
+def test_a_continuous_run_follows_its_inputs(shop: Project) -> None:
+    add_past(shop)
+    shop.record("order_states", [order(1, 1, "1.00")])
+    found: list[str] = []
+
+    def meet(event: Any) -> None:
+        if isinstance(event, BatchCommitted) and event.model == "past":
+            found.append(event.refreshed)
+            if event.rows == 1 and len(shop.rows("past")) == 1:
+                shop.record("order_states", [order(1, 2, "2.00")])
+
+    shop.run(continuous=True, meet=meet, until=lambda: "1 version begun, 1 ended" in found).check()
+    assert amounts(shop) == [(1, "1.00", False), (1, "2.00", True)]
