@@ -441,7 +441,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "keys-changed": Condition(
         "A model has other `keys` than the rows of its table were written by.",
-        "Put the keys back, or fill the table again: `lakesql rebuild MODEL`.",
+        "Put the keys back, or fill the table again: `lakesql rebuild MODEL`. A history of tables cannot be filled "
+        "again: give the model another table.",
     ),
     "keys-needed": Condition(
         "A view has rows that nothing tells apart: it neither groups, nor says DISTINCT, nor has `keys`.",
@@ -518,7 +519,8 @@ CONDITIONS: dict[str, Condition] = {
     "mode-changed": Condition(
         "A model is in another mode than the one in which the rows of its table were written, or a mirror that has "
         "kept what its source deletes is to delete it from now on.",
-        "Put the mode, or `apply_deletes`, back, or fill the table again: `lakesql rebuild MODEL`.",
+        "Put the mode, or `apply_deletes`, back, or fill the table again: `lakesql rebuild MODEL`. A history of tables "
+        "cannot be filled again: give the model another table.",
     ),
     "nested-aggregate": Condition(
         "In mode `upsert` a SELECT aggregates the rows of an aggregate, or, in any mode, one side of a join of streams "
@@ -561,7 +563,7 @@ CONDITIONS: dict[str, Condition] = {
     "no-stream": Condition(
         "In a mode that writes what arrives, a model's SELECT reads no stream, so nothing would keep its table fresh.",
         "Read a stream in FROM: `FROM {{ stream('…') }}`. Of tables as they are another mode makes a table: "
-        "`materialized_view`, or `table`.",
+        "`materialized_view`, `table`, or `scd2`.",
     ),
     "no-table": Condition(
         "In a mode that makes a table of others, a model's SELECT reads none.",
@@ -1190,7 +1192,7 @@ CONDITIONS: dict[str, Condition] = {
         "Use `var('…')` of the template; to mean the characters themselves, write `concat('$', '{…}')`.",
     ),
     "view-keys-twice": Condition(
-        "A view has two rows of one key: its `keys` do not tell its rows apart.",
+        "A view, or a history of tables, has two rows of one key: its `keys` do not tell its rows apart.",
         "Add the columns to `keys` that do, or let the SELECT make one row of each key.",
     ),
     "warehouse-elsewhere": Condition(

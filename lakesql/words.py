@@ -42,7 +42,7 @@ _TESTS = (
     "tests/: `lakesql test` runs them. `unit_tests:` are tests of SELECTs."
 )
 _NO_PACKAGES = "There are no packages: write the macro into macros/, or the SQL that it would make."
-_HISTORY = "mode='scd2' keeps a row for each version, by keys and sequence_by."
+_HISTORY = "mode='scd2' keeps a row for each version: of a stream by keys and sequence_by, of tables by keys."
 _NO_HOOKS = "There are no hooks: a batch runs the statements of its compiled file, and nothing else."
 _NO_MAINTENANCE = "`lakesql run` maintains tables between two batches, `lakesql maintain MODEL` does it by itself."
 _NO_QUERIES = "A template runs no query: it is read before anything runs. Join a table with ref('…') in the SELECT."

@@ -159,6 +159,10 @@ def preview_rebuilds(
             if not table_exists(context.session, live.select.model.table):
                 yield name, "has no table yet: it would be run as ever"
                 continue
+            if live.select.model.config.reads == "tables":
+                is_exchanged = live.select.model.config.is_exchanged
+                yield name, "would make all rows anew" if is_exchanged else "would keep its versions, and compare them"
+                continue
             found = check_rebuild(context, live, bound[name], start_at, accept_data_loss)
             yield name, f"would read {found}"
 

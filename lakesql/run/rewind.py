@@ -62,7 +62,9 @@ def check_reads_streams(manifest: Manifest, name: str) -> None:
             "rewind-impossible",
             f"Model '{name}' has mode '{model.config.mode}': its table is made of others as they are, and there is no "
             "position to begin from.",
-            fix=f"To make all of its rows anew: lakesql rebuild {name}",
+            fix=f"To make all of its rows anew: lakesql rebuild {name}"
+            if model.config.is_exchanged
+            else f"A run compares all rows with its versions: lakesql run --select {name}",
             place=model.place,
         )
 

@@ -498,6 +498,8 @@ def test_its_changes_are_logged_and_joined_by_other_models(shop: Project) -> Non
 
 def test_a_continuous_run_follows_its_inputs(shop: Project) -> None:
     add_past(shop)
+    keyed = {"mode": "upsert", "keys": "id", "sequence_by": "seq", "delete_when": "gone"}
+    shop.model("orders", "SELECT * FROM {order_states}", trigger="1 second", **keyed)
     shop.record("order_states", [order(1, 1, "1.00")])
     found: list[str] = []
 
