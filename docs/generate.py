@@ -55,7 +55,7 @@ from lakesql.template.library import METHODS as VALUE_METHODS
 from lakesql.template.reader import SEVEN
 from lakesql.unit.arrivals_given import Raw, RecordOptions
 from lakesql.unit.change_given import ChangeOptions
-from lakesql.words import WORDS, Kind
+from lakesql.words import Kind, read_words
 
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "lakesql"
@@ -410,7 +410,7 @@ def word_sections() -> str:
     parts = []
     for kind, title in WORD_TITLES.items():
         asked: dict[str, list[str]] = {}
-        for word, said in WORDS[kind].items():
+        for word, said in read_words()[kind].items():
             asked.setdefault(said, []).append(f"`{spell(kind, word)}`")
         parts.append(
             f"## {title}\n\n{table(('Word', 'In lakesql'), [(', '.join(w), said) for said, w in asked.items()])}"

@@ -19,8 +19,9 @@ from lakesql.project.settings import Settings
 from lakesql.stream.stream import _StreamOptions
 from lakesql.stream.types import TYPE_NAMES, parse_type
 from lakesql.template.reader import RESERVED
-from lakesql.words import WORDS, Kind, answer, suggest
+from lakesql.words import Kind, answer, read_words, suggest
 
+WORDS = read_words()
 ANSWERS = sorted({said for words in WORDS.values() for said in words.values()})
 
 
