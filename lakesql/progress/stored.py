@@ -105,7 +105,7 @@ def _guarded(read: Callable[[], Any], damage: str, damages: list[str]) -> Any:
     """What `read` gives; where it finds something else than it expects, None, and `damage` is noted."""
     try:
         return read()
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         damages.append(damage)
         return None
 

@@ -59,7 +59,7 @@ from lakesql.table.maintenance_record import MaintenanceRecord
 from lakesql.table.metadata import TableMetadata, read_metadata
 from lakesql.table.uncompacted import measure_uncompacted
 
-_UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
+_UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, sqlite3.Error)
 """What is raised where something is not as it should be, or not to be read."""
 
 _log = logging.getLogger(__name__)
@@ -178,8 +178,11 @@ def _finder(read: ReadMetadata) -> _FindTable:
         text = read(name)
         if text is None:
             return None
-        metadata = json.loads(text)
-        return _MetadataTable(read_metadata(metadata), shape_of(metadata))
+        try:
+            metadata = json.loads(text)
+            return _MetadataTable(read_metadata(metadata), shape_of(metadata))
+        except (TypeError, AttributeError) as error:  # a value is of another kind than Iceberg writes
+            raise ValueError(f"the metadata of {name} is none of Iceberg's: {error}") from error
 
     return find
 

@@ -103,4 +103,6 @@ def newest_seen(files: StoredFiles, source: int) -> list[SeenFile]:
 def _parse_seen(text: str) -> Iterator[tuple[int, SeenFile]]:
     for line in text.splitlines()[1:]:
         entry = json.loads(line)
+        if not isinstance(entry, dict):
+            raise ValueError(f"{line} is no file of a batch")
         yield int(entry["batchId"]), SeenFile(str(entry["path"]), int(entry["timestamp"]))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -351,6 +352,32 @@ def test_any_change_is_left_to_spark(shop: Shop, model: str, change: str) -> Non
     assert shop.events(model)
     (CHANGES | CHANGES_OF_COPIES)[change](shop)
     assert shop.events(model) == []
+
+
+ANYTHING = ("", "{", "null", "[]", "{}", "7", '"x"', "[null]")
+
+
+def damage(text: str, random: Random) -> str:
+    """The text of a file as it may be after a crash of a disk, or a hand that has edited it: cut off, something else as
+    a whole, or in one of its lines."""
+    lines = text.splitlines() or [""]
+    at = random.randrange(len(lines))
+    other = "\n".join([*lines[:at], random.choice(ANYTHING), *lines[at + 1 :]])
+    return random.choice([text[: random.randrange(len(text) + 1)], random.choice(ANYTHING), other])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_stands_in_a_file_is_left_to_spark_and_no_defect(shop: Shop, seed: int) -> None:
+    random = Random(seed)
+    metadata = [Path(table.metadata_location.removeprefix("file://")) for table in (shop.sold, shop.copies)]
+    files = [*metadata, *(path for path in (shop.folder / "checkpoints").rglob("*") if path.is_file())]
+    for file in files:
+        said = file.read_text()
+        for _ in range(12):
+            file.write_text(damage(said, random))
+            shop.events("sold", "copies")  # raises what is no answer
+        file.write_text(said)
+    assert shop.events("sold", "copies")
 
 
 def test_a_model_alone_is_not_held_up_by_another(shop: Shop) -> None:
