@@ -307,12 +307,12 @@ class Writer:
                 (f"count(DISTINCT {column.text})", "int"),
                 (f"bool_or({number.text} > 1)", "bool"),
                 (f"bool_and({number.text} > 1)", "bool"),
-                (f"count_if({number.text} > 1)", "int"),
+                (f"coalesce(count_if({number.text} > 1), 0)", "int"),  # DuckDB has NULL where Spark has 0
                 (f"sum(CAST({number.text} AS double))", "double"),
                 (f"coalesce(sum({number.text}), 0) + count(*)", number.kind),
             )
         )
-        if not any(word in text for word in ("DISTINCT", "coalesce", "count_if")) and self.dice.random() < 0.15:
+        if not any(word in text for word in ("DISTINCT", "coalesce")) and self.dice.random() < 0.15:
             text += f" FILTER (WHERE {self.simple(columns)})"
         return text, kind
 
