@@ -132,7 +132,7 @@ def _origins(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
 
 def _origins_of_item(item: ViewItem, name: str) -> Iterator[tuple[int, str]]:
     place = [known.lower() for known in item.names or ()].index(name.lower())
-    if item.input is not None:
+    if item.input is not None and not item.columns:  # else the table's own columns have other names
         yield item.input, name
     elif item.query is not None:
         yield from _origins(item.query, (item.query.outputs.names or ())[place])

@@ -272,12 +272,14 @@ def test_changes_are_kept_until_others_were_asked_for(
             return 0 if changes.come is None else changes.come.count()
 
     monkeypatch.setattr(shared_changes, "KEPT_SPANS", 2)
-    assert [count(0, 1), count(1, 2), count(0, 1), count(2, 3), count(0, 1), count(1, 2)] == [2, 3, 2, 4, 2, 3]
-    asked = [(start, end) for _, start, end in reads]
-    assert asked == [(snapshots[at], snapshots[at + 1]) for at in (0, 1, 2, 1)]
+    assert [count(*span) for span in ((0, 3), (1, 3), (0, 3), (2, 3), (0, 3), (1, 3))] == [9, 7, 9, 4, 9, 7]
+    assert [snapshots.index(start) for _, start, _ in reads] == [0, 1, 2, 1]
+    reads.clear()
+    assert [count(*span) for span in ((0, 3), (0, 2), (0, 3))] == [9, 5, 9]
+    assert [snapshots.index(end) for _, _, end in reads] == [2, 3], "a table's changes to another snapshot are let go"
     reads.clear()
     monkeypatch.setattr(shared_changes, "KEPT_ROWS", 5)
-    assert [count(0, 3), count(0, 3)] == [9, 9]
+    assert [count(1, 3), count(1, 3)] == [7, 7]
     assert len(reads) == 2, "they are too many to be kept"
 
 

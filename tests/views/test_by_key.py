@@ -16,6 +16,11 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
     "projection": (f"SELECT id, amount + 1 AS a FROM {ORD}", ("id",)),
     "filter": (f"SELECT id, cust FROM {ORD} WHERE amount > 1 AND region <> 'b'", ("id",)),
     "group": (f"SELECT region, count(*) AS n, sum(amount) AS s, max(id) AS m FROM {ORD} GROUP BY region", ()),
+    "renamed columns": (f"SELECT id, count(DISTINCT cust) AS n FROM {ORD} AS o(cust, id, x, y) GROUP BY id", ()),
+    "columns renamed by WITH": (
+        f"WITH o(cust, id, x, y) AS (SELECT * FROM {ORD}) SELECT id, count(DISTINCT cust) AS n FROM o GROUP BY id",
+        (),
+    ),
     "group by an expression": (f"SELECT amount % 2 AS odd, count(*) AS n FROM {ORD} GROUP BY amount % 2", ()),
     "group by its alias": (f"SELECT amount % 2 AS odd, count(*) AS n FROM {ORD} GROUP BY odd", ()),
     "group by place": (f"SELECT region, cust, count(DISTINCT amount) AS n FROM {ORD} GROUP BY 1, 2", ()),

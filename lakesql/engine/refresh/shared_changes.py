@@ -18,7 +18,8 @@ KEPT_ROWS = 1_000_000
 """So many changes are made before they are used, and kept, in all; more are read wherever they are used."""
 
 KEPT_SPANS = 16
-"""The changes between so many pairs of snapshots are kept: those that were asked for last."""
+"""The changes between so many pairs of snapshots are kept: those that were asked for last, and of a table those up to
+one snapshot."""
 
 _Span = tuple[str, int, int | None, int]
 """A table, its columns, and the two snapshots."""
@@ -66,7 +67,10 @@ class SharedChanges:
     def _keep(self, span: _Span, changes: RowChanges) -> None:
         if changes.count is None or changes.count > KEPT_ROWS or not can_share_rows():
             return
+        of_table, _, _, end = span
         with self._lock:
+            for older in [each for each in self._kept if each[0] == of_table and each[3] != end]:
+                del self._kept[older]
             self._kept[span] = changes
             while len(self._kept) > KEPT_SPANS or sum(each.count or 0 for each in self._kept.values()) > KEPT_ROWS:
                 self._kept.pop(next(iter(self._kept)))
