@@ -59,6 +59,8 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
             click.echo(f"  {text}")
         for reader in manifest.graph.readers.get(node_id("model", name), ()):
             click.echo(f"{reader.replace('.', ' ', 1).capitalize()} reads its table.")
+        if remains.tables and _keeps_what_was(manifest, name):
+            click.echo("Its versions are in no other table: a run would begin the history anew.")
         if dry_run:
             return 0
         if not yes and not click.confirm("All of it, with its history?"):
@@ -68,6 +70,12 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
         f"Removed. {f'To fill it again: lakesql run --select {name}' if name in manifest.models else ''}".rstrip()
     )
     return 0
+
+
+def _keeps_what_was(manifest: Manifest, name: str) -> bool:
+    """Whether a model's table has what nothing else has any more: the versions of a history of tables."""
+    model = manifest.models.get(name)
+    return model is not None and model.config.reads == "tables" and not model.config.is_exchanged
 
 
 def _find_seed(manifest: Manifest, name: str) -> TableName | None:

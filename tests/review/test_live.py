@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+from pyiceberg.types import BooleanType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from lakesql.catalog.checkpoint_files import _S3Files
 from lakesql.catalog.connect import open_catalog
@@ -329,3 +329,42 @@ def test_files_of_s3_are_read_as_local_ones_are(project: Path) -> None:
     assert sorted(stored.names()) == sorted(local.names()) != []
     assert sorted(stored.names("offsets")) == ["0", "1", "2"]
     assert read_checkpoint(stored) == read_checkpoint(local)
+
+
+HISTORY = """\
+{{ config(mode='scd2', keys='id') }}
+SELECT id, size FROM lake.raw.sizes
+"""
+
+
+def test_a_history_of_tables_is_planned_from_its_table(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = project / "models/sizes.sql"
+    model.write_text(HISTORY)
+    assert run_command(["parse"]) == 0
+    (project / "target").rename(project / "before")
+
+    def plan_edited(old: str, new: str) -> tuple[list[tuple[str, str]], list[str]]:
+        model.write_text(HISTORY.replace(old, new))
+        capsys.readouterr()
+        assert run_command(["plan", "--live", "--state", "before", "--select", "sizes", "--output", "json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["models"]
+        return [(it["verdict"], it["condition"]) for it in found["reasons"]], [it["text"] for it in found["steps"]]
+
+    assert ("added", "table-absent") in plan_edited("size FROM", "size + 1 AS size FROM")[0]
+    times = (NestedField(3, "valid_from", TimestamptzType()), NestedField(4, "valid_to", TimestamptzType()))
+    table = make_table(project, *COLUMNS, *times, NestedField(5, "is_current", BooleanType()))
+    row = pa.table({"id": pa.array([1], pa.int64()), "is_current": pa.array([True])})
+    table.append(row, snapshot_properties={LEDGER_MODEL: "sizes", LEDGER_BATCH: "0", LEDGER_MODE: "scd2"})
+    assert plan_edited("size FROM", "CAST(size AS bigint) AS size FROM")[1] == [
+        "widen column size of lake.shop.sizes from int to bigint",
+        "order lake.shop.sizes from now on by id, valid_from",
+    ]
+    judged, steps = plan_edited("keys='id'", "keys='id', is_current='is_newest'")
+    assert ("refused", "schema-change") in judged
+    assert not steps
+    judged, steps = plan_edited("size FROM", "CAST(size AS string) AS size FROM")
+    assert ("refused", "type-change") in judged
+    assert not steps
+    judged, steps = plan_edited("keys='id'", "keys=['id', 'size']")
+    assert judged[0] == ("breaks", "keys-changed")
+    assert not steps
