@@ -104,10 +104,13 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
 
 
 def _shown_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The same, with those for which a * stands, as far as the models that it reads tell them."""
-    if select.columns is not None or select.query.offered is None:
+    """The same; of a model over tables with those for which a * stands, as far as the models that it reads tell."""
+    offered = select.query.offered
+    if offered is None or select.columns is not None:
         return compiled_columns(select)
-    columns = ((column.name or "", column.type) for column in select.query.offered)
+    if select.model.config.reads == "streams":
+        return compiled_columns(select)
+    columns = ((column.name or "", column.type) for column in offered)
     describe = select.model.properties.description_of
     return tuple(TableColumn(name, kind.text if kind else None, describe(name)) for name, kind in columns)
 

@@ -156,6 +156,9 @@ def preview_rebuilds(
     with _opened(manifest, names, start_at, say) as (context, bound):
         for name in names:
             live = bind_select(manifest, build_select(manifest, name))
+            if not live.select.model.config.is_stored:
+                yield name, "is a view: it would be put in the place of the one that is there, if that is another"
+                continue
             if not table_exists(context.session, live.select.model.table):
                 yield name, "has no table yet: it would be run as ever"
                 continue

@@ -21,6 +21,7 @@ from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.events import Event, Noted
 from lakesql.graph.manifest import Manifest
+from lakesql.model.model import Model
 from lakesql.progress.decide import decide
 from lakesql.progress.start import RewindTo, choose_start
 from lakesql.progress.state import Origin, ProgressState, QueryIdentity, StartFrom
@@ -62,11 +63,18 @@ def check_reads_streams(manifest: Manifest, name: str) -> None:
             "rewind-impossible",
             f"Model '{name}' has mode '{model.config.mode}': its table is made of others as they are, and there is no "
             "position to begin from.",
-            fix=f"To make all of its rows anew: lakesql rebuild {name}"
-            if model.config.is_exchanged
-            else f"A run compares all rows with its versions: lakesql run --select {name}",
+            fix=_say_instead(model),
             place=model.place,
         )
+
+
+def _say_instead(model: Model) -> str:
+    """What does for a model over tables what a rewind does for one of streams."""
+    if not model.config.is_stored:
+        return "A view has no rows of its own: rewind, or rebuild, the models that it reads."
+    if model.config.is_exchanged:
+        return f"To make all of its rows anew: lakesql rebuild {model.name}"
+    return f"A run compares all rows with its versions: lakesql run --select {model.name}"
 
 
 def rewind(

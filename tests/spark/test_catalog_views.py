@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.spark.project import Project
 
 
@@ -72,6 +74,16 @@ def test_a_view_has_the_columns_that_its_tables_have_now(project: Project) -> No
     project.record("s", [{"id": 2, "more": "x"}])
     project.run("rows", "all_of_it").check()
     assert project.rows("all_of_it", "id") == [{"id": 1, "more": None}, {"id": 2, "more": "x"}]
+
+
+def test_a_catalog_without_views_is_refused(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_up(project)
+    project.record("s", [{"id": 1, "n": 20, "city": "a"}])
+    monkeypatch.setattr("lakesql.engine.refresh.make_view.has_views", lambda session, catalog: False)
+    assert project.run("rows", "large").conditions("large") == ["no-views"]
+    project.model("large", "SELECT id, n, city FROM {rows!r} WHERE n > 10", mode="table")
+    project.run("large").check()
+    assert project.rows("large") == [{"id": 1, "n": 20, "city": "a"}]
 
 
 def test_a_name_in_the_catalog_is_one_things(project: Project) -> None:
