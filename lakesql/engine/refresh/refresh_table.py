@@ -103,51 +103,23 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
     refresh.reached("look-up")
     tables = load_inputs(session, refresh.select)
     inputs = {name: pin(each) for name, each in tables.items()}
-    is_there = load_table_state(refresh.catalog, model.table) is not None
-    table = snapshots.load_table(session, model.table) if is_there else None
-    former = snapshots.read_entry(table, model.name) if table is not None else None
-    if table is not None:
-        _check_writer(refresh, table, former)
-    else:
-        refuse_view(session, model)
-    is_own = table is not None and is_untouched(snapshots.read_ledger(table, (ledger_tag(model.name),)), model.name)
-    is_same = former is not None and former.query == refresh.query and not is_forced
-    is_current = is_same and is_own and former is not None and read_inputs(former.inputs) == inputs
-    if is_current and not refreshes_of(refresh.select).plan.is_timed:
+    found = _look_up(refresh, session, is_forced=is_forced)
+    if found.is_made_of(inputs) and not refreshes_of(refresh.select).plan.is_timed:
         return None
     entry = Entry(
         model=model.name,
         checkpoint="",
-        batch=former.batch + 1 if former is not None else 0,
+        batch=found.former.batch + 1 if found.former is not None else 0,
         offsets="",
         query=refresh.query,
         mode=model.config.mode,
         keys=refresh.select.writing.keys,
         inputs=write_inputs(inputs),
     )
-    made, how = None, "in full"
-    if not model.config.is_exchanged:
-        if table is not None and is_forced:
-            kept = f"{model.table} keeps its versions, and its current ones are compared: no table has the former rows"
-            refresh.emit(Noted(f"{kept}. To begin anew: lakesql drop {model.name}, then run it", now_ms(), model.name))
-        show_inputs(session, tables, inputs)
-        if former is not None and not is_own:
-            say_touched = f"somebody else has changed rows of {model.table}: its versions are compared as they are"
-            refresh.emit(Noted(say_touched, now_ms(), model.name))
-        newest_ms = max(map(changed_at_ms, tables.values()), default=0)
-        made = _refresh_versions(refresh, session, entry, former if is_own else None, newest_ms)
-        if made is None:
-            return None
-    elif is_same and not is_own:
-        say_touched = f"all rows are made anew: somebody else has changed rows of {model.table}"
-        refresh.emit(Noted(say_touched, now_ms(), model.name))
-    elif former is not None and is_same and _are_few(refresh, table, [*tables.values()]):
-        how = "in full, as they are few"
-    elif former is not None and is_same:
-        made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(former.inputs))
+    refresh_as = _exchange_rows if model.config.is_exchanged else _keep_versions
+    made = refresh_as(refresh, session, entry, tables, found)
     if made is None:
-        show_inputs(session, tables, inputs)
-        made = _refresh_in_full(refresh, session, entry, how)
+        return None
     refresh.reached("finish")
     head = made.head
     refresh.emit(
@@ -168,6 +140,87 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         )
     )
     return head
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The model's table as a refresh finds it: None where there is none, with the `former` entry of its ledger.
+
+    `is_own`: nobody else has changed its rows since. `is_same`: the SELECT is that of the former refresh, which nobody
+    has asked to be done again (`is_forced`).
+    """
+
+    table: snapshots.JavaTable | None
+    former: Entry | None
+    is_own: bool
+    is_same: bool
+    is_forced: bool
+
+    def is_made_of(self, inputs: Mapping[str, InputSnapshot]) -> bool:
+        """Whether its rows are those of the SELECT over these."""
+        if self.former is None or not (self.is_same and self.is_own):
+            return False
+        return read_inputs(self.former.inputs) == inputs
+
+
+def _look_up(refresh: Refresh, session: SparkSession, *, is_forced: bool) -> _Found:
+    """The table, which is this model's to change. Raises `RunError` (`table-of-another`) where it is not."""
+    model = refresh.select.model
+    if load_table_state(refresh.catalog, model.table) is None:
+        refuse_view(session, model)
+        return _Found(None, None, False, False, is_forced)
+    table = snapshots.load_table(session, model.table)
+    former = snapshots.read_entry(table, model.name)
+    _check_writer(refresh, table, former)
+    is_own = is_untouched(snapshots.read_ledger(table, (ledger_tag(model.name),)), model.name)
+    is_same = former is not None and former.query == refresh.query and not is_forced
+    return _Found(table, former, is_own, is_same, is_forced)
+
+
+def _exchange_rows(
+    refresh: Refresh,
+    session: SparkSession,
+    entry: Entry,
+    tables: Mapping[str, snapshots.JavaTable],
+    found: _Found,
+) -> _Made:
+    """Give the table the rows of the SELECT: by what has changed in its inputs, or all of them anew."""
+    made, how = None, "in full"
+    if found.former is None or not found.is_same:
+        pass  # there is nothing to go on from
+    elif not found.is_own:
+        _say(refresh, f"all rows are made anew: somebody else has changed rows of {refresh.select.model.table}")
+    elif _are_few(refresh, found.table, [*tables.values()]):
+        how = "in full, as they are few"
+    else:
+        made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(found.former.inputs))
+    if made is not None:
+        return made
+    show_inputs(session, tables, read_inputs(entry.inputs))
+    return _refresh_in_full(refresh, session, entry, how)
+
+
+def _keep_versions(
+    refresh: Refresh,
+    session: SparkSession,
+    entry: Entry,
+    tables: Mapping[str, snapshots.JavaTable],
+    found: _Found,
+) -> _Made | None:
+    """Compare the rows of the SELECT with the current versions of the table; None where nothing has changed."""
+    model = refresh.select.model
+    if found.table is not None and found.is_forced:
+        kept = f"{model.table} keeps its versions, and its current ones are compared: no table has the former rows"
+        _say(refresh, f"{kept}. To begin anew: lakesql drop {model.name}, then run it")
+    if found.former is not None and not found.is_own:
+        _say(refresh, f"somebody else has changed rows of {model.table}: its versions are compared as they are")
+    show_inputs(session, tables, read_inputs(entry.inputs))
+    newest_ms = max(map(changed_at_ms, tables.values()), default=0)
+    return _refresh_versions(refresh, session, entry, found.former if found.is_own else None, newest_ms)
+
+
+def _say(refresh: Refresh, what: str) -> None:
+    refresh.emit(Noted(what, now_ms(), refresh.select.model.name))
 
 
 FEW_ROWS = 100_000
@@ -245,7 +298,7 @@ def _refresh_by_changes(
         refusal = refreshes.refuse_full(error.why) if error.is_lost else None
         if refusal is not None:
             raise refusal from None
-        refresh.emit(Noted(f"all rows are made anew: {error.why}", now_ms(), select.model.name))
+        _say(refresh, f"all rows are made anew: {error.why}")
         return None
 
 
