@@ -465,8 +465,10 @@ def test_a_map_that_a_star_brings_is_refused(shop: Project) -> None:
     assert shop.run("past").conditions("past") == ["key-type"]
     add_past(shop, star, track_columns=["amuont"])
     assert shop.run("past").conditions("past") == ["unknown-column"]
-    add_past(shop, star, keys="nothing")
-    assert not shop.run("past").succeeded
+    add_past(shop, star, keys="nothing", track_columns=["amount"])
+    assert shop.run("past").conditions("past") == ["key-not-selected"]
+    add_past(shop, f"SELECT *, true AS is_current FROM {shop.table('maps')}")
+    assert shop.run("past").conditions("past") == ["duplicate-column"]
     assert not shop.has("past")
     add_past(shop, f"SELECT id, map_entries(amount) AS amount FROM {shop.table('maps')}", partition_by=["is_current"])
     shop.run("past").check()
@@ -479,6 +481,23 @@ def test_a_map_that_a_star_brings_is_refused(shop: Project) -> None:
         (1, True),
         (2, True),
     ]
+
+
+def test_a_star_brings_the_columns_of_a_view_and_not_those_that_lakesql_needs(shop: Project) -> None:
+    sums = "SELECT customer AS id, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
+    shop.model("sums", sums, mode="materialized_view")
+    add_past(shop, "SELECT * FROM {sums!r}")
+    for seq, amount in enumerate(("1.00", "2.00"), 1):
+        shop.record("order_states", [order(1, seq, amount)])
+        shop.run().check()
+    assert amounts(shop) == [(1, "1.00", False), (1, "2.00", True)]
+    assert [*shop.rows("past")[0]] == ["id", "amount", *ADDED]
+    shop.model("again", "SELECT * FROM {past!r}", mode="scd2", keys=["id", "valid_from"])
+    assert {*shop.run("again").conditions("again")} == {"duplicate-column"}
+    names = {name: f"{name}_again" for name in ADDED}
+    shop.model("again", "SELECT * FROM {past!r}", mode="scd2", keys=["id", "valid_from"], **names)
+    shop.run("again").check()
+    assert {row["is_current_again"] for row in shop.rows("again")} == {True}
 
 
 def test_its_changes_are_logged_and_joined_by_other_models(shop: Project) -> None:

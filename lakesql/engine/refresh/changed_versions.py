@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -11,7 +12,7 @@ from lakesql.compile.select import Select
 from lakesql.compile.storable import find_misused
 from lakesql.compile.table import TableSpec
 from lakesql.engine.spark.internals import replace_view
-from lakesql.errors import RunError, did_you_mean
+from lakesql.errors import Problem, RunError, did_you_mean
 from lakesql.ledger.entry import Entry
 from lakesql.model.model import Model
 from lakesql.modes.batches.all_batches import refreshes_of
@@ -23,12 +24,14 @@ from lakesql.table.table_state import TableState
 def versions_of(select: Select, spec: TableSpec, state: TableState | None) -> TableVersions:
     """The statements for the columns of the SELECT that the table has, or will have.
 
-    Raises `RunError`: `unknown-column` of one that is tracked and not there, and `key-type` of one that cannot be
-    compared.
+    What a * brings is known only here. Raises `RunError`: `duplicate-column` of one that is there twice, or that the
+    mode adds; `key-not-selected` and `unknown-column` of one that an option names and the SELECT has not; `key-type`
+    of one that cannot be compared.
     """
     model = select.model
-    names = [column.name for column in spec.columns if column.name not in spec.added.values()]
-    _check_tracked(model, names)
+    names = [column.name for column in spec.columns[: len(spec.columns) - len(spec.added)]]
+    if problems := [*_find_twice(model, spec), *_find_unknown(model, select.compared, names)]:
+        raise RunError(problems)
     if state is not None and model.config.on_schema_change == "ignore":
         stored = {column.name.lower() for column in state.columns}
         names = [name for name in names if name.lower() in stored]
@@ -41,13 +44,22 @@ def versions_of(select: Select, spec: TableSpec, state: TableState | None) -> Ta
     return versions
 
 
-def _check_tracked(model: Model, names: Sequence[str]) -> None:
-    versions, known = model.config.versions, {name.lower() for name in names}
-    unknown = [name for name in (versions.tracked if versions is not None else ()) if name.lower() not in known]
-    if unknown:
-        what = f"'{unknown[0]}' in track_columns is not a column of the SELECT."
-        place = model.option_place("track_columns")
-        raise RunError.of("unknown-column", what, fix=did_you_mean(unknown[0], names), place=place)
+def _find_twice(model: Model, spec: TableSpec) -> Iterator[Problem]:
+    counts = Counter(column.name.lower() for column in spec.columns)
+    for name in (name for name, times in counts.items() if times > 1):
+        what = f"The table of model '{model.name}' would have two columns '{name}'."
+        why = "A * brings all columns of a table, and the mode adds those that say when a version is valid."
+        fix = f"Leave one out: * EXCEPT ({name}); or give the mode's another name by its option."
+        yield Problem("duplicate-column", what, why, fix, model.option_place("mode"))
+
+
+def _find_unknown(model: Model, compared: Mapping[str, tuple[str, ...]], names: Sequence[str]) -> Iterator[Problem]:
+    known = {name.lower() for name in names}
+    for option, columns in compared.items():
+        for column in (column for column in columns if column.lower() not in known):
+            condition = "key-not-selected" if option == "keys" else "unknown-column"
+            what = f"'{column}' in {option} is not a column of the SELECT."
+            yield Problem(condition, what, "", did_you_mean(column, names), model.option_place(option))
 
 
 def newest_version_ms(session: SparkSession, former: Entry | None, versions: TableVersions) -> int:

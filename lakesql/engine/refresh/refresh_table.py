@@ -318,8 +318,9 @@ def _refresh_versions(
     select = refresh.select
     plan, state = refreshes_of(select).plan, load_table_state(refresh.catalog, select.model.table)
     rows = session.sql(plan.query)
-    violations, spec = _show_rows(refresh, session, rows, ROWS_VIEW), _spec(refresh, rows.schema)
+    spec = _spec(refresh, rows.schema)
     versions = versions_of(select, spec, state)
+    violations = _show_rows(refresh, session, rows, ROWS_VIEW)
     if state is not None:
         check_mergeable(select.model.name, state)
         _alter_table(refresh, session, spec, state)
