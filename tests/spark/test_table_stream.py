@@ -233,3 +233,19 @@ def test_a_table_is_followed_as_it_is_rebuilt_and_a_reader_goes_on(project: Proj
     rows = {row["id"]: row["n"] for row in project.rows("m")}
     mirror.note(rows)
     mirror.check()
+
+
+def test_a_log_of_a_view_has_no_change_where_only_a_count_of_lakesqls_is_another(project: Project) -> None:
+    project.stream("s", {"id": "int", "city": "string", "n": "int"})
+    project.model("m", "SELECT id, city, n FROM {s}", mode="upsert", keys="id")
+    summed = "SELECT city, sum(n) AS n FROM {m!r} GROUP BY city"
+    project.model("v", summed, mode="materialized_view", refresh="incremental")
+    project.model("log", "SELECT *, _change.op AS op, _change.before.n AS n_before FROM {v}", mode="append")
+    names = ("m", "v", "log")
+    project.record("s", [{"id": 1, "city": "a", "n": 2}, {"id": 2, "city": "b", "n": 3}])
+    project.run(*names).check()
+    project.record("s", [{"id": 3, "city": "a", "n": 0}, {"id": 2, "city": "b", "n": 4}])
+    project.run(*names).check()
+    found = sorted((row["op"], row["city"], row["n"], row["n_before"]) for row in project.rows("log"))
+    assert [each for each in found if each[0] == "u"] == [("u", "b", 4, 3)]
+    assert {*project.rows("log")[0]} == {"city", "n", "op", "n_before"}

@@ -23,7 +23,7 @@ from lakesql.engine.sources.spark_source import PlannedBatches, SparkSource
 from lakesql.engine.spark.row_changes import ChangesUnknownError, SnapshotExpiredError, changes_between
 from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
-from lakesql.names import CHANGE, COMMIT_NUMBER, LEDGER_REBUILD, ROW
+from lakesql.names import CHANGE, COMMIT_NUMBER, LEDGER_REBUILD, ROW, is_reserved
 from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import Position, SourceState
 from lakesql.source.table_changes import ChangesSource, changes_position, snapshot_read
@@ -56,7 +56,7 @@ class SparkChanges(SparkSource):
         table = load_table(session, _table(binding))
         head = table.currentSnapshot()
         at_ms = int(head.timestampMillis()) if head is not None else 0
-        now = session.table(str(_table(binding))).select(F.struct("*").alias(NOW))
+        now = _rows_of(session, _table(binding)).select(F.struct("*").alias(NOW))
         rows = now.withColumn(BEFORE, F.lit(None).cast(now.schema[NOW].dataType))
         return as_changes(rows, _table(binding), f"timestamp_millis({at_ms})")
 
@@ -165,10 +165,11 @@ class _Commits(PlannedBatches):
         one update."""
         name = _table(self.binding)
         try:
-            changes = held.enter_context(changes_between(self.session, name, table, commit.before, commit.snapshot))
+            empty = _rows_of(self.session, name).limit(0)
+            between = changes_between(self.session, name, table, commit.before, commit.snapshot, empty.columns)
+            changes = held.enter_context(between)
         except ChangesUnknownError as error:
             raise self._gone(error) from error
-        empty = self.session.table(str(name)).limit(0)
         gone = self._numbered(empty if changes.gone is None else changes.gone, BEFORE)
         come = self._numbered(empty if changes.come is None else changes.come, NOW)
         keys = [*map(_key, range(len(self.binding.stream.key))), _NUMBER]
@@ -204,6 +205,12 @@ def as_changes(rows: DataFrame, table: TableName, at: str, number: str = "0", op
         f"named_struct('op', {op}, 'ts', {at}, 'before', {BEFORE}) AS {CHANGE}",
         f"CAST({number} AS int) AS {COMMIT_NUMBER}",
     )
+
+
+def _rows_of(session: SparkSession, table: TableName) -> DataFrame:
+    """The rows of a table, without the columns that a refresh keeps for itself: they change where no row does."""
+    rows = session.table(str(table))
+    return rows.select(*(F.col(identifier(name)) for name in rows.columns if not is_reserved(name)))
 
 
 def _key(index: int) -> str:
