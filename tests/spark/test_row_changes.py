@@ -327,7 +327,7 @@ def check(
 
 
 def test_what_changed_is_what_two_snapshots_differ_in(
-    project: Project, table_seed: int, ways: Callable[[str], None]
+    project: Project, table_seed: int, ways: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.sql(f"CREATE NAMESPACE lake.{project.namespace}")
     table = RandomTable(project, table_seed)
@@ -342,9 +342,10 @@ def test_what_changed_is_what_two_snapshots_differ_in(
         columns = None
         if number % 3 == 2:
             columns = sorted(table.random.sample([*table.columns], 2))
-        for way in ("always", "never"):
+        for way, files_per_row in (("always", 0), ("always", 1_000_000), ("never", 0)):
             ways(way)
-            check(table, ids[start], ids[end], columns, {"way": way})
+            monkeypatch.setattr("lakesql.engine.spark.row_changes.FILES_PER_ROW", files_per_row)
+            check(table, ids[start], ids[end], columns, {"way": f"{way}, {files_per_row} files per row"})
             if number == 0:
                 check(table, None, ids[end], columns, {"way": way})
 

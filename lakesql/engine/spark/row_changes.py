@@ -29,13 +29,15 @@ from lakesql.model.table_name import TableName
 _SIGN = "_lakesql_sign"
 """The column that says how often a row has come (1), or gone (-1)."""
 
-_PLACE = ("_file", "_pos")
-"""Iceberg's columns for where a row stands."""
-
-_WAS_DELETED = "_lakesql_was_deleted"
+_WAS_FILE, _WAS_AT = "_lakesql_was_file", "_lakesql_was_at"
+"""The columns that say where a row stood that was deleted."""
 
 BROADCAST_ROWS = 1_000_000
 """The places of so many deleted rows are sent to all tasks: some 100 MB."""
+
+FILES_PER_ROW = 2
+"""To look a row up by its position alone, and then at the files of so many deleted rows, takes no longer than by the
+hash of its file's name."""
 
 
 class ChangesUnknownError(Exception):
@@ -176,8 +178,7 @@ class _Scans:
     def places_deleted(self, files: Sequence[_DataFile]) -> DataFrame:
         """Where the rows stand that are deleted of files."""
         rows = self.tasks_of(files)
-        places = rows.where("_deleted").select(*_PLACE, F.lit(True).alias(_WAS_DELETED))
-        return F.broadcast(places) if sum(each.deleted for each in files) <= BROADCAST_ROWS else places
+        return rows.where("_deleted").select(F.col("_file").alias(_WAS_FILE), F.col("_pos").alias(_WAS_AT))
 
     def rows_at(self, snapshot: int) -> DataFrame:
         """All rows of a snapshot, by the public way."""
@@ -327,11 +328,27 @@ def _signed_touched(scans: _Scans, touched: Sequence[_Touched]) -> Iterator[Data
         columns = scans.columns_of(rows)
         if not brings_back:
             rows = rows.where("_deleted")
-        rows = rows.select(*columns, *_PLACE, "_deleted")
-        rows = rows.join(scans.places_deleted([each.before for each in files]), [*_PLACE], "left")
-        was_deleted = F.col(_WAS_DELETED).isNotNull()
+        rows = _with_places(rows.select(*columns, "_file", "_pos", "_deleted"), scans, files)
+        was_deleted = F.col(_WAS_AT).isNotNull()
         sign = F.when(was_deleted, 1).otherwise(-1).alias(_SIGN)
         yield rows.where(F.col("_deleted") != was_deleted).select(*columns, sign)
+
+
+def _with_places(rows: DataFrame, scans: _Scans, files: Sequence[_Touched]) -> DataFrame:
+    """The rows of files, of which those that were deleted before have their place beside them.
+
+    A hash of a file's name costs more than all else that is done to a row. So where few rows were deleted, one is
+    looked up by its position, and then by the file: a comparison in which Spark sees no key.
+    """
+    places = scans.places_deleted([each.before for each in files])
+    deleted = sum(each.before.deleted for each in files)
+    file, was_file = F.col("_file"), F.col(_WAS_FILE)
+    is_same = file == was_file
+    if deleted <= BROADCAST_ROWS:
+        places = F.broadcast(places)
+        if deleted * len(files) <= FILES_PER_ROW * sum(each.after.rows for each in files):
+            is_same = F.startswith(file, was_file) & (F.length(file) <= F.length(was_file))
+    return rows.join(places, (F.col("_pos") == F.col(_WAS_AT)) & is_same, "left")
 
 
 def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) -> RowChanges:
