@@ -197,6 +197,7 @@ class Warehouse:
         assert plan.difference is not None
         self.connection.execute(f"CREATE OR REPLACE TEMP VIEW _lakesql_target AS FROM {view.table}")
         self.make("_lakesql_delta", plan.delta(changed))
+        self.make("_lakesql_joined", plan.difference.joined)
         self.make("_lakesql_touched", plan.difference.recompute)
         self.make("anew", plan.difference.adjusted)
         self.connection.execute(f"INSERT INTO anew {duck(plan.touched_rows)}")
