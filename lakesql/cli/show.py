@@ -37,6 +37,7 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
     from lakesql.cli import project
     from lakesql.cli.rows import render_json, render_rows
     from lakesql.errors import UsageError
+    from lakesql.graph.manifest import is_stored
 
     if dead_letters and preview:
         raise UsageError.of("usage", "--preview writes nothing, so it has no --dead-letters.", fix="Leave one out.")
@@ -45,7 +46,7 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
         project.check_model(manifest, name)
     elif preview or dead_letters:
         raise UsageError.of("usage", f"'{name}' is a seed: it has neither a SELECT nor dead letters.")
-    if preview or not (name in manifest.seeds or manifest.models[name].config.is_stored):
+    if preview or not is_stored(manifest, name):
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:
         columns, rows, note = _stored(manifest, name, limit, dead_letters)

@@ -23,7 +23,7 @@ from lakesql.compile.storable import (
 )
 from lakesql.compile.table import format_version, partition_text, terms_of
 from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProjectError, did_you_mean
-from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.graph.manifest import Manifest, is_stored, read_table, reads_model
 from lakesql.model.maintenance_tasks import MaintenanceTask, own_tasks, said_at
 from lakesql.model.model import Model
 from lakesql.model.writing import Reads
@@ -76,11 +76,11 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
         raise ProjectError(map(_no_columns, unknown))
     rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
-    views = _views_of(manifest, model, built)
-    rendered = rendered.edited((edit.start, edit.end, edit.text) for edit in inline_views(rendered.text, views))
+    if views := _views_of(manifest, model, built):
+        rendered = rendered.edited((edit.start, edit.end, edit.text) for edit in inline_views(rendered.text, views))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
-    this = (model.table.catalog.lower(), model.table.namespace.lower(), model.table.name.lower())
-    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this, model.config.reads)
+    this, reads_from = model.table.folded, model.config.reads
+    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this, reads_from)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
     checks = checks_of(model.properties)
     reads = Reads(
@@ -174,12 +174,8 @@ def _views_of(manifest: Manifest, model: Model, built: dict[str, Select]) -> dic
     """The SELECTs of the views that a model reads, by the parts of their names in small letters."""
     views: dict[tuple[str, ...], str] = {}
     for name in _refs_of(model):
-        read = manifest.models.get(name)
-        if read is None or read.config.is_stored:
-            continue
-        table = read_table(manifest, name)
-        parts = (table.catalog.lower(), table.namespace.lower(), table.name.lower())
-        views[parts] = build_select(manifest, name, built).query.sql
+        if not is_stored(manifest, name):
+            views[read_table(manifest, name).folded] = build_select(manifest, name, built).query.sql
     return views
 
 
@@ -198,10 +194,10 @@ def _tables_of(
             continue  # it may have been written by another version of that model
         if name in manifest.seeds:
             seed = manifest.seeds[name]
-            path = seed.table.catalog.lower(), seed.table.namespace.lower(), seed.table.name.lower()
-            tables[path] = tuple(QueryColumn(it.name, 0, type=parse_type(stored_type(it.type))) for it in seed.columns)
+            columns = (QueryColumn(it.name, 0, type=parse_type(stored_type(it.type))) for it in seed.columns)
+            tables[seed.table.folded] = tuple(columns)
             continue
-        if not manifest.models[name].config.is_stored:
+        if not is_stored(manifest, name):
             tables |= _tables_of(manifest, manifest.models[name], built)
             continue
         try:
@@ -209,8 +205,8 @@ def _tables_of(
         except ProjectError:
             continue  # that model is refused by itself
         if read.query.offered is not None:
-            table, added = read.model.table, (QueryColumn(column.name, 0) for column in read.writing.added)
-            tables[table.catalog.lower(), table.namespace.lower(), table.name.lower()] = (*read.query.offered, *added)
+            added = (QueryColumn(column.name, 0) for column in read.writing.added)
+            tables[read.model.table.folded] = (*read.query.offered, *added)
     return tables
 
 

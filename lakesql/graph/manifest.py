@@ -246,15 +246,21 @@ def own_table(manifest: Manifest, name: str) -> TableName:
     return seed.table if seed is not None else manifest.models[name].table
 
 
+def is_stored(manifest: Manifest, name: str) -> bool:
+    """Whether a model, or a seed, has a table, and not a view alone; so whatever the project does not have."""
+    model = manifest.models.get(name)
+    return model is None or model.config.is_stored
+
+
 def stored_refs(manifest: Manifest, model: Model) -> tuple[Reference, ...]:
     """What a model reads by `ref` that has rows: tables, and in the place of a view what its own SELECT reads."""
     found: list[Reference] = []
     for reference in model.facts.refs:
-        read = manifest.models.get(reference.name)
-        if read is None or read.config.is_stored:
+        if is_stored(manifest, reference.name):
             found.append(reference)
             continue
-        found += (replace(each, place=reference.place) for each in stored_refs(manifest, read))
+        behind = stored_refs(manifest, manifest.models[reference.name])
+        found += (replace(each, place=reference.place) for each in behind)
     return tuple(found)
 
 

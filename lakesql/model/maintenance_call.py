@@ -272,9 +272,8 @@ _NAMES = re.compile(r"`[^`]*`|[^.`]+")
 
 
 def _check_table(about: tuple[str, ...] | None, table: TableName, place: Place) -> None:
-    whole = [table.catalog.lower(), table.namespace.lower(), table.name.lower()]
-    said = [name.lower() for name in about or ()]
-    if said in (whole, whole[1:]):
+    said = tuple(name.lower() for name in about or ())
+    if said in (table.folded, table.folded[1:]):
         return
     what = f"The CALL is about '{'.'.join(about)}', and not about {table}." if about else "The CALL has no table."
     raise ProjectError([_bad(what, place, "Write table => '{{ this }}': the table of the model that `of` names.")])

@@ -22,6 +22,11 @@ class TableName:
         return f"{self.catalog}.{self.namespace}.{self.name}"
 
     @property
+    def folded(self) -> tuple[str, ...]:
+        """Its parts in small letters, by which names are compared: capitals make no difference."""
+        return self.catalog.lower(), self.namespace.lower(), self.name.lower()
+
+    @property
     def dead_letter(self) -> TableName:
         """The table of this one's dead letters."""
         return replace(self, name=self.name + DEAD_LETTER_SUFFIX)

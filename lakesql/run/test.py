@@ -24,7 +24,7 @@ from lakesql.catalog.tested_tables import (
 from lakesql.compile.build_select import build_select
 from lakesql.compile.select import output_columns
 from lakesql.errors import LakesqlError, RunError, explain_missing
-from lakesql.graph.manifest import Manifest, own_table
+from lakesql.graph.manifest import Manifest, is_stored, own_table
 from lakesql.model.data_tests import DataTest
 from lakesql.model.table_name import TableName
 from lakesql.plan.data_test_results import Answer, ReadOf, TestResult, judge_failures
@@ -126,7 +126,7 @@ def _find_tables(run: TestRun, tests: Iterable[DataTest]) -> dict[str, TestedTab
     found: dict[str, TestedTable | RunError] = {}
     for name in dict.fromkeys(model for test in tests for model in test.depends_on):
         table = own_table(run.manifest, name)
-        if not _is_stored(run.manifest, name):
+        if not is_stored(run.manifest, name):
             columns = output_columns(build_select(run.manifest, name))
             found[name] = view_to_test(table, {column.name: column.type for column in columns})
             continue
@@ -136,10 +136,6 @@ def _find_tables(run: TestRun, tests: Iterable[DataTest]) -> dict[str, TestedTab
         except RunError as error:
             found[name] = error
     return found
-
-
-def _is_stored(manifest: Manifest, name: str) -> bool:
-    return name in manifest.seeds or manifest.models[name].config.is_stored
 
 
 def _prepare(run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | RunError]) -> _Prepared | TestResult:

@@ -89,7 +89,7 @@ def translate_test(
         kind = tables[models[model]].columns[column]
         if kind not in COMPARED and not kind.startswith("decimal"):
             raise NeedsSparkError(f"values of type {kind} are compared")
-    paths = {_path(table): loaded for table, loaded in tables.items()}
+    paths = {table.folded: loaded for table, loaded in tables.items()}
     if not query.frame:
         given = {path: DuckTable(loaded.name, loaded.columns) for path, loaded in paths.items()}
         return translate_query(query.text, given, now).text
@@ -149,7 +149,3 @@ def _with_zones(rows: pa.Table) -> pa.Table:
         for field in rows.schema
     ]
     return rows.cast(pa.schema(fields))
-
-
-def _path(table: TableName) -> tuple[str, ...]:
-    return table.catalog.lower(), table.namespace.lower(), table.name.lower()

@@ -281,7 +281,7 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
     tree = parse_query(read, rendered.text, findings)
     if findings.problems:
         raise ProjectError(findings.problems)
-    paths = {_path(manifest, name) for name in test.depends_on}
+    paths = {own_table(manifest, name).folded for name in test.depends_on}
     for found in tree.find_all(exp.Table):
         path = tuple(part.name.lower() for part in found.parts)
         if len(path) > 1 and path not in paths:
@@ -396,8 +396,3 @@ def _bounds(check: RowCount) -> str:
 def _beside(model: str, wanted: tuple[str, ...], others: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """What is read of other models; of the model itself, where it refers to itself, in one with the rest."""
     return {name: (*wanted, *columns) if name == model else columns for name, columns in others.items()}
-
-
-def _path(manifest: Manifest, model: str) -> tuple[str, ...]:
-    table = own_table(manifest, model)
-    return table.catalog.lower(), table.namespace.lower(), table.name.lower()

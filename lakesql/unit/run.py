@@ -29,7 +29,6 @@ from lakesql.compile.table import TableColumn
 from lakesql.decode import Node
 from lakesql.errors import InternalError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest, own_table, with_stored_rows
-from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.modes.batches.all_batches import batches_of, refreshes_of
 from lakesql.modes.batches.table_versions import TableVersions
@@ -135,7 +134,7 @@ class _DuckTest:
         tables: dict[tuple[str, ...], DuckTable] = {
             (name.lower(),): self.stream_table(name) for name in select.query.streams_read
         }
-        refs = {_path(own_table(self.manifest, it.name)): it.name for it in select.model.facts.refs}
+        refs = {own_table(self.manifest, it.name).folded: it.name for it in select.model.facts.refs}
         for path, name in refs.items():
             tables[path] = self.ref_table(name)
         # without columns for event times: a batch has no watermark
@@ -144,7 +143,7 @@ class _DuckTest:
         self.refuse_types(types, select.compared)
         if select.model.config.reads == "tables":
             return self.refresh(query, types)
-        names = {_path(select.model.table): "lakesql_this"}
+        names = {select.model.table.folded: "lakesql_this"}
         names |= {path: table.name for path, table in tables.items() if len(path) > 1}
         conditions, checks = self.conditions(query, types), self.checks(query)
         given = (*select.writing.conditions, *select.writing.match_conditions)
@@ -177,7 +176,7 @@ class _DuckTest:
     def compare_versions(self, versions: TableVersions, types: Mapping[str, str]) -> Outcome:
         """The rows beside the versions that the test gives, and what becomes of these."""
         self.refuse_types(types, {"track_columns": versions.tracked})
-        names = {_path(self.select.model.table): "lakesql_this"}
+        names = {self.select.model.table.folded: "lakesql_this"}
         self.make_tables(types, names)
         at = (self.test.overrides.now or EPOCH).replace(tzinfo=None).isoformat(sep=" ")
         self.connection.execute(f"CREATE OR REPLACE TABLE {TIME_VIEW} AS SELECT TIMESTAMP '{at}' AS {AT}")
@@ -269,7 +268,7 @@ class _DuckTest:
         self.create("lakesql_this", types, [row.values for row in rows])
         if self.select.writing.retention is not None:
             self.create("lakesql_tombstones", {**self.tombstones(types), DELETED_AT: "timestamp"}, [])
-            names[_path(self.select.model.table.tombstones)] = "lakesql_tombstones"
+            names[self.select.model.table.tombstones.folded] = "lakesql_tombstones"
 
     def tombstones(self, types: Mapping[str, str]) -> dict[str, str]:
         """The types of the columns that are kept of what is deleted."""
@@ -498,7 +497,7 @@ def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[s
         }
         for found in select.model.facts.refs:
             read = own_table(manifest, found.name)
-            tables[_path(read)] = DuckTable(found.name, _table_of(manifest, found.name, built))
+            tables[read.folded] = DuckTable(found.name, _table_of(manifest, found.name, built))
         made = translate_query(select.query.sql, tables, None).columns
         types = {column: kind or stored_type(made[column]) for column, kind in types.items()}
     return {column: _known(kind) for column, kind in {**types, **_added_types(select, types)}.items()}
@@ -512,7 +511,3 @@ def _added_types(select: Select, types: Mapping[str, str]) -> dict[str, str]:
         like = select.sequenced(added.like) if added.like else None
         made[added.name] = added.type or spelled.get((like[0] if like else added.like).lower(), "")
     return made
-
-
-def _path(table: TableName) -> tuple[str, ...]:
-    return table.catalog.lower(), table.namespace.lower(), table.name.lower()
