@@ -15,18 +15,20 @@ from pyspark.sql import functions as F
 from lakesql.compile.quote import identifier, text
 from lakesql.counts import count
 from lakesql.engine.ledger.rename import former_models
-from lakesql.engine.ledger.snapshots import find_abandoned, load_table, read_history
+from lakesql.engine.ledger.snapshots import find_abandoned, load_table, read_history, read_json
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.raw_columns import raw_columns
 from lakesql.engine.sources.spark_source import PlannedBatches, SparkSource
 from lakesql.engine.spark.row_changes import ChangesUnknownError, SnapshotExpiredError, changes_between
 from lakesql.errors import TransientError
+from lakesql.ledger.entry import walk_back
 from lakesql.model.table_name import TableName
 from lakesql.names import CHANGE, COMMIT_NUMBER, LEDGER_REBUILD, ROW, is_reserved
 from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import Position, SourceState
 from lakesql.source.table_changes import ChangesSource, changes_position, snapshot_read
+from lakesql.table.metadata import parse_metadata
 
 COMMITS = 20
 """So many commits of a table are read in one batch: each by itself, so that nothing in between is passed over."""
@@ -90,11 +92,10 @@ class SparkChanges(SparkSource):
 
 @dataclass(frozen=True, slots=True)
 class _ChangingCommit:
-    """A commit of the table: its snapshot, the one before it (None: all rows are read), and when it was made."""
+    """A commit of the table: its snapshot, and the one before it (None: all rows are read)."""
 
     snapshot: int
     before: int | None
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,10 @@ class _Commits(PlannedBatches):
         """The raw records of the changes of each commit from `start` to `end`."""
         table = load_table(self.session, _table(self.binding))
         commits = self._commits(table, snapshot_read(start), snapshot_read(end))
-        changes = (self._changes(table, commit, number, held) for number, commit in enumerate(commits))
+        times = _times(table, commits[-1].snapshot)
+        changes = (
+            self._changes(table, commit, times[commit.snapshot], number, held) for number, commit in enumerate(commits)
+        )
         # Made once, and for good: joined again, the rows would be in another order, by which the record behind one is
         # found, and Spark joins anew what is persisted when the table is written to.
         return reduce(DataFrame.unionByName, changes).localCheckpoint()
@@ -129,9 +133,9 @@ class _Commits(PlannedBatches):
         """The commits that changed rows on the way from one snapshot to another, the earliest first."""
         if end is None or start == end:
             return []
-        times = _times(table, self._snapshot(table, end))
         if start is None:
-            return [_ChangingCommit(end, None, times[end])]
+            self._snapshot(table, end)
+            return [_ChangingCommit(end, None)]
         found: list[_ChangingCommit] = []
         at = end
         while at != start:
@@ -140,7 +144,7 @@ class _Commits(PlannedBatches):
             if before is None:
                 raise self._gone(SnapshotExpiredError(start))
             if str(snapshot.operation()) != "replace":
-                found.append(_ChangingCommit(at, int(before), times[at]))
+                found.append(_ChangingCommit(at, int(before)))
             at = int(before)
         return found[::-1]
 
@@ -160,7 +164,7 @@ class _Commits(PlannedBatches):
             raise self._gone(SnapshotExpiredError(id_ or -1))
         return found
 
-    def _changes(self, table: Any, commit: _ChangingCommit, number: int, held: ExitStack) -> DataFrame:
+    def _changes(self, table: Any, commit: _ChangingCommit, at_ms: int, number: int, held: ExitStack) -> DataFrame:
         """The raw records of what a commit has changed: a row that has left and one that has come of the same key are
         one update."""
         name = _table(self.binding)
@@ -175,7 +179,7 @@ class _Commits(PlannedBatches):
         keys = [*map(_key, range(len(self.binding.stream.key))), _NUMBER]
         same = reduce(lambda one, other: one & other, (gone[key].eqNullSafe(come[key]) for key in keys))
         rows = gone.join(come, same, "full").select(NOW, BEFORE)
-        return as_changes(rows, name, f"timestamp_millis({commit.at_ms})", str(number))
+        return as_changes(rows, name, f"timestamp_millis({at_ms})", str(number))
 
     def _numbered(self, rows: DataFrame, name: str) -> DataFrame:
         """The rows as structs with their keys, and a number that tells those of one key apart, should there be some."""
@@ -217,16 +221,12 @@ def _key(index: int) -> str:
     return f"_lakesql_key_{index}"
 
 
-def _times(table: Any, snapshot: Any) -> dict[int, int]:
+def _times(table: Any, snapshot: int) -> dict[int, int]:
     """The times of the snapshots up to one, which order them: that of a commit whose writer's clock is behind is the
     time of the one before."""
-    lineage = []
-    while snapshot is not None:
-        lineage.append((int(snapshot.snapshotId()), int(snapshot.timestampMillis())))
-        parent = snapshot.parentId()
-        snapshot = table.snapshot(parent) if parent is not None else None
-    ids, times = zip(*reversed(lineage), strict=True)
-    return dict(zip(ids, accumulate(times, max), strict=True))
+    lineage = [*walk_back(parse_metadata(read_json(table)).snapshots, snapshot)][::-1]
+    times = accumulate((each.at_ms for each in lineage), max)
+    return dict(zip((each.id for each in lineage), times, strict=True))
 
 
 def _head(table: Any) -> int | None:
