@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from lakesql.model.config import (
     NOTHING_KNOWN,
     Late,
     OnChange,
     PartitionField,
+    ReadsFrom,
     SchemaChange,
     SortField,
     TableConfig,
@@ -39,7 +40,7 @@ class View(TableConfig):
     maintenance: Maintenance = field(default_factory=Maintenance, init=False)
 
     mode: ClassVar[str] = "view"
-    reads: ClassVar[Literal["streams", "tables"]] = "tables"
+    reads: ClassVar[ReadsFrom] = "tables"
     is_stored: ClassVar[bool] = False
 
     def as_stored(self) -> TableConfig:

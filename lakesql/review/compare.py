@@ -102,22 +102,27 @@ def _review_both(change: ModelVersions) -> ModelReview:
 
 
 def _review_added(after: Select) -> ModelReview:
-    model, spec = after.model, created_spec(after)
-    what = f"Table {model.table} is made, and its streams are read from their `start`."
-    if has_refreshes(after):
-        what = f"Table {model.table} is made, with the rows of its SELECT."
+    model, statements = after.model, Statements(None, compiled_text(after))
+    added = Reason("added", "model-added", _say_made(after), model.place, f"lakesql run --select {model.name}")
     if not model.config.is_stored:
-        what = f"View {model.table} is made."
-    do = f"lakesql run --select {model.name}"
-    reasons = [Reason("added", "model-added", what, model.place, do)]
-    if not model.config.is_stored:
-        return ModelReview(model.name, tuple(reasons), statements=Statements(None, compiled_text(after)))
+        return ModelReview(model.name, (added,), statements=statements)
+    policy, spec = model.config.on_schema_change, created_spec(after)
     try:
-        steps = plan_table(model.name, spec, model.config.on_schema_change, None, frozenset(), after.compared)
+        steps = plan_table(model.name, spec, policy, None, frozenset(), after.compared)
     except RunError as error:
-        steps = ()
-        reasons += [Reason("refused", it.condition, it.what, it.place or model.place, it.fix) for it in error.problems]
-    return ModelReview(model.name, tuple(reasons), statements=Statements(None, compiled_text(after)), steps=steps)
+        refused = (Reason("refused", it.condition, it.what, it.place or model.place, it.fix) for it in error.problems)
+        return ModelReview(model.name, (added, *refused), statements=statements)
+    return ModelReview(model.name, (added,), statements=statements, steps=steps)
+
+
+def _say_made(after: Select) -> str:
+    """What the first run of a model makes."""
+    table = after.model.table
+    if not after.model.config.is_stored:
+        return f"View {table} is made."
+    if has_refreshes(after):
+        return f"Table {table} is made, with the rows of its SELECT."
+    return f"Table {table} is made, and its streams are read from their `start`."
 
 
 def _review_removed(old: Version, name: str) -> ModelReview:

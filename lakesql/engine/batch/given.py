@@ -53,7 +53,7 @@ def given_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> 
 def given_changes(session: SparkSession, table: TableName, changes: Sequence[str]) -> DataFrame:
     """Changes of a table's rows, each a JSON object: its `op`, the rows `now` and `before`, the time of its commit in
     milliseconds, `at_ms`, and the `number` by which it follows others."""
-    row = T.StructType([T.StructField(it.name, it.dataType) for it in session.table(table_name(table)).schema.fields])
+    row = _row_type(session, table)
     schema = T.StructType().add("op", "string").add("now", row).add("before", row).add("at_ms", T.LongType())
     found = _read_json(session, changes, schema.add("number", T.IntegerType()))
     rows = found.withColumnsRenamed({"now": NOW, "before": BEFORE})
@@ -119,8 +119,13 @@ STOPPED = {
 
 
 def _rows_of(session: SparkSession, table: TableName, rows: Sequence[str]) -> DataFrame:
+    return _read_json(session, rows, _row_type(session, table))
+
+
+def _row_type(session: SparkSession, table: TableName) -> T.StructType:
+    """The columns of a table, each of which may be NULL."""
     fields = session.table(table_name(table)).schema.fields
-    return _read_json(session, rows, T.StructType([T.StructField(it.name, it.dataType) for it in fields]))
+    return T.StructType([T.StructField(it.name, it.dataType) for it in fields])
 
 
 def _read_json(session: SparkSession, texts: Sequence[str], schema: T.StructType) -> DataFrame:

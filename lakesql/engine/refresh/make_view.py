@@ -7,18 +7,17 @@ import json
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from lakesql.catalog.tables import list_namespaces, load_table_state
+from lakesql.catalog.tables import load_table_state
 from lakesql.clock import now_ms
 from lakesql.compile.quote import whole_name
 from lakesql.engine.batch.analyze import type_text
 from lakesql.engine.refresh.input_tables import missing_input
-from lakesql.engine.refresh.refresh_table import Refresh
+from lakesql.engine.refresh.refresh_table import Refresh, make_namespace
 from lakesql.engine.spark.catalog_views import JavaView, find_view, has_views, name_taken, owner_of, say_view
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.events import StepApplied
 from lakesql.modes.batches.all_batches import view_of
-from lakesql.plan.steps import create_namespace
 
 
 def make_view(refresh: Refresh, session: SparkSession) -> None:
@@ -38,10 +37,7 @@ def make_view(refresh: Refresh, session: SparkSession) -> None:
     if former is not None and _is_as_said(refresh, former, rows):
         return
     _check_name(refresh, former)
-    if model.table.namespace not in list_namespaces(refresh.catalog):
-        step = create_namespace(model.table)
-        session.sql("".join(step.statements))
-        refresh.emit(StepApplied(model.name, step.text, now_ms()))
+    make_namespace(refresh, session)
     refresh.reached("publish")
     session.sql(view_of(select).statement())
     what = f"create view {model.table}" if former is None else f"replace view {model.table}"

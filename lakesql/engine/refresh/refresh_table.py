@@ -497,15 +497,22 @@ def _is_written(table: snapshots.JavaTable, entry: Entry) -> bool:
     return found is not None and found.batch >= entry.batch
 
 
+def make_namespace(refresh: Refresh, session: SparkSession) -> None:
+    """Make the namespace of the model's table, or view, if it is not there."""
+    model = refresh.select.model
+    if model.table.namespace in list_namespaces(refresh.catalog):
+        return
+    step = create_namespace(model.table)
+    session.sql("".join(step.statements))
+    refresh.emit(StepApplied(model.name, step.text, now_ms()))
+
+
 def _make_table(
     refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry, view: str, *, replaces: bool
 ) -> Snapshot:
     """Make the table with the rows of a view, the ledger entry in its first snapshot."""
     name, emit = refresh.select.model.name, refresh.emit
-    if spec.name.namespace not in list_namespaces(refresh.catalog):
-        step = create_namespace(spec.name)
-        session.sql("".join(step.statements))
-        emit(StepApplied(name, step.text, now_ms()))
+    make_namespace(refresh, session)
     refresh.reached("stage")
     query = f"SELECT {identifiers(column.name for column in spec.columns)}\nFROM {view}"
     summary = {f"{_SUMMARY}{key}": value for key, value in summary_of(entry).items()}
