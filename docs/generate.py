@@ -134,7 +134,7 @@ def unit_test_sections() -> str:
         "`overrides`": Overrides,
         "`given`: the model's own table": GivenTable,
         "`given`: a stream": GivenStream,
-        "`given`: the table of a model that is joined": GivenRef,
+        "`given`: a table that is read by `ref`": GivenRef,
         "`expect`": Expect,
         "A change of a feed, in short": ChangeOptions,
         "`_record`, beside the columns of a record": RecordOptions,

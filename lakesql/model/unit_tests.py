@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, NewType
 
+from lakesql.counts import count
 from lakesql.decode import Node, decode, option, read_each
 from lakesql.errors import Place, ProjectError, did_you_mean
 from lakesql.names import check_name
@@ -66,11 +67,22 @@ class GivenStream:
 
 @dataclass(frozen=True, slots=True)
 class GivenRef:
-    """The rows of another model's table, which the model joins."""
+    """The rows of another model's table, or a seed's, which the model reads, and how they change."""
 
     place: Place
-    ref: str = option("A model whose table the model reads.", read=check_name)
-    rows: Rows = option("Its rows: a list, or a .csv or .jsonl file.", read=_read_rows)
+    ref: str = option("A model whose table the model reads, or a seed.", read=check_name)
+    rows: Rows | None = option(
+        "Its rows before the first batch: a list, or a .csv or .jsonl file. Left out, it has none.",
+        default=None,
+        read=_read_rows,
+    )
+    batches: tuple[Node, ...] = option(
+        "The changes of its rows, one entry a commit: a list, or a .jsonl file, of changes such as "
+        "`{op: u, before: …, after: …}`. After each the model is refreshed, or writes the batch of its streams of the "
+        "same number.",
+        default=(),
+        read=lambda node: node.items(),
+    )
 
 
 Given = GivenTable | GivenStream | GivenRef
@@ -94,7 +106,12 @@ def _read_one(node: Node) -> Given:
         hint = did_you_mean(keys[0], _KINDS) if keys and not named else ""
         what = "An entry of given says one of: table, stream, ref."
         raise ProjectError.of("wrong-value", what, fix=hint, place=node.place)
-    return decode(node, _KINDS[named[0]], what=f"a given {named[0]}", given={"place": node.place})
+    given = decode(node, _KINDS[named[0]], what=f"a given {named[0]}", given={"place": node.place})
+    if isinstance(given, GivenRef) and given.rows is None and not given.batches:
+        what = f"The given ref '{given.ref}' has neither rows nor batches."
+        fix = "Write `rows: []` for a table without rows, or leave the entry out."
+        raise ProjectError.of("missing-option", what, fix=fix, place=node.place)
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +119,12 @@ class Expect:
     """What is there after the last batch."""
 
     place: Place
+    batches: tuple[Rows, ...] = option(
+        "The rows of the table after each batch: as many lists, or files, as there are batches. Left out, they are not "
+        "compared.",
+        default=(),
+        read=lambda node: tuple(map(_read_rows, node.items())),
+    )
     rows: Rows | None = option(
         "The rows of the table, in any order: a list, or a .csv or .jsonl file. Columns that a row does not name are "
         "not compared.",
@@ -123,8 +146,8 @@ class Expect:
 
 def _read_expect(node: Node) -> Expect:
     expect = decode(node, Expect, what="expect", given={"place": node.place})
-    if expect.rows is None and expect.dead_letters is None and expect.tombstones is None:
-        what = "expect names neither rows nor dead_letters nor tombstones."
+    if not expect.batches and expect.rows is None and expect.dead_letters is None and expect.tombstones is None:
+        what = "expect names neither rows nor batches nor dead_letters nor tombstones."
         raise ProjectError.of("missing-option", what, fix="Add `rows: []` for an empty table.", place=node.place)
     return expect
 
@@ -150,6 +173,11 @@ class UnitTest:
     description: str = option("More of it.", default="")
     overrides: Overrides = option("Variables and the time.", factory=Overrides)
 
+    @property
+    def batch_count(self) -> int:
+        """How many batches arrive: as many as the stream, or the table, has that has most of them."""
+        return max((len(it.batches) for it in self.given if not isinstance(it, GivenTable)), default=0)
+
 
 UNIT_TEST_KINDS = (UnitTest, Overrides, GivenTable, GivenStream, GivenRef, Expect)
 """The classes that a test is made of."""
@@ -158,4 +186,10 @@ UNIT_TEST_KINDS = (UnitTest, Overrides, GivenTable, GivenStream, GivenRef, Expec
 def read_unit_test(node: Node) -> UnitTest:
     """One entry of a file's `unit_tests:`. Raises `ProjectError` with everything that is wrong with it."""
     place = node.key_place("name")
-    return decode(node, UnitTest, what="a unit test", given={"place": place})
+    test = decode(node, UnitTest, what="a unit test", given={"place": place})
+    wanted = len(test.expect.batches)
+    if wanted in (0, test.batch_count):
+        return test
+    what = f"expect has the rows after {count(wanted, 'batch', 'batches')}, and {test.batch_count:,} arrive."
+    fix = "Write a list for each batch that is given; the rows before the first one are none of them."
+    raise ProjectError.of("wrong-value", what, fix=fix, place=test.expect.place)

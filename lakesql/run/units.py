@@ -21,6 +21,7 @@ from lakesql.decode import Node
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.given import (
     drop_table,
+    exchange_rows,
     given_changes,
     given_records,
     given_rows,
@@ -57,12 +58,13 @@ from lakesql.run.spark import open_spark, session_settings
 from lakesql.seed.seed import Seed
 from lakesql.source.kinds import recorded_topics
 from lakesql.stream.recording import RawRecord, render_record
-from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, read_table_changes, topic_stream
-from lakesql.unit.expected import compare
+from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, read_table_changes, topic_stream, utc_ms
+from lakesql.unit.expected import compare, compare_after
 from lakesql.unit.fixture_values import Value, exact, json_text
 from lakesql.unit.fixtures import Row, read_rows
 from lakesql.unit.outcomes import Failed, Outcome, Result
 from lakesql.unit.running_clock import find_running_clock
+from lakesql.unit.table_states import keys_of, read_states, time_of_refresh
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -232,24 +234,28 @@ class _SparkTest:
     def write_and_compare(self) -> Outcome:
         """Make the tables, write the batches, and compare what is there then."""
         sync = self.make_tables()
+        states = self.states()
+        self.fill_tables(states)
         batches = [*self.batches()]
+        write = self.writer(sync)
         if self.select.model.config.reads == "tables":
-            self.refresh()
-        else:
-            write = self.write_streamed if self.select.query.stateful else self.writer(sync)
-            for number, batch in enumerate(batches):
-                write(number, batch)
-        return compare(
-            self.test,
-            self.context.manifest.directory,
-            lambda: (stored_types(self.session, self.select.model.table), self.rows(self.select.model.table)),
-            [
-                {name: row[name] for name in ("reason", "stream")}
-                for row in self.rows(self.select.model.table.dead_letter)
-            ],
-            self.tombstones,
-            self.read_other,
-        )
+            self.refresh(0)
+        folder = self.context.manifest.directory
+        earlier = []
+        for number, batch in enumerate(batches):
+            self.change_tables(states, number)
+            write(number, batch)
+            earlier.append(compare_after(number, self.test, folder, self.table, self.read_other))
+        letters = [
+            {name: row[name] for name in ("reason", "stream")} for row in self.rows(self.select.model.table.dead_letter)
+        ]
+        return compare(self.test, folder, self.table, letters, self.tombstones, self.read_other, earlier)
+
+    def writer(self, sync: TableSync) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
+        """What writes the batch of a number, from 0, or refreshes the table after it."""
+        if self.select.model.config.reads == "tables":
+            return lambda number, batch: self.refresh(number + 1)
+        return self.write_streamed if self.select.query.stateful else self.batch_writer(sync)
 
     @property
     def select(self) -> Select:
@@ -258,18 +264,36 @@ class _SparkTest:
     # --- what is there before
 
     def make_tables(self) -> TableSync:
-        """Make the tables that the model reads, and its own, with the rows that the test gives."""
+        """Make the tables that the model reads, and its own, with the rows that the test gives of it."""
         select = self.select
-        given_refs = {it.ref: it.rows for it in self.test.given if isinstance(it, GivenRef)}
         for name in self.models_read(select):
             self.make_table(name)
-        for name, rows in given_refs.items():
-            self.fill(own_table(self.context.manifest, name), rows, f"'{name}'")
         sync = self.sync(select, self.session, self.bound.bindings)
         for given in self.test.given:
             if isinstance(given, GivenTable):
                 self.fill(select.model.table, given.rows, f"the table of model '{self.test.model}'")
         return sync
+
+    def states(self) -> Mapping[TableName, list[list[Row]]]:
+        """The rows of each table that is given by `ref`, before the batches and after each, as JSON has them."""
+        manifest, made = self.context.manifest, {}
+        for given in self.test.given:
+            if isinstance(given, GivenRef):
+                table = own_table(manifest, given.ref)
+                types, keys = stored_types(self.session, table), keys_of(manifest, given.ref, self.built)
+                made[table] = read_states(given, types, keys, manifest.directory, self.read_plain)
+        return made
+
+    def fill_tables(self, states: Mapping[TableName, list[list[Row]]]) -> None:
+        """Write the rows that tables have before the batches."""
+        for table, (before, *_) in states.items():
+            insert_rows(self.session, table, [*map(json_text, before)])
+
+    def change_tables(self, states: Mapping[TableName, list[list[Row]]], number: int) -> None:
+        """Commit the changes of tables in the batch of a number, from 0, to each that has some."""
+        for table, (_, *after) in states.items():
+            if number < len(after):
+                exchange_rows(self.session, table, [*map(json_text, after[number])])
 
     def models_read(self, select: Select) -> tuple[str, ...]:
         """The models whose tables a SELECT reads, by `ref` or as streams."""
@@ -316,7 +340,7 @@ class _SparkTest:
     def batches(self) -> Iterator[Mapping[str, Sequence[Arrival]]]:
         """The records of each batch, by stream. All of them are read before any is written."""
         given = {it.stream: it.batches for it in self.test.given if isinstance(it, GivenStream)}
-        for number in range(max(map(len, given.values()), default=0)):
+        for number in range(self.test.batch_count):
             batch: dict[str, Sequence[Arrival]] = {}
             for binding in self.bound.bindings:
                 name = binding.stream.name
@@ -340,7 +364,7 @@ class _SparkTest:
         rows = read_rows(node, types, f"stream '{stream.name}'", folder, self.read_plain)
         return [Arrival(None, json_text(it.values), 0, 0, (), node) for it in rows]
 
-    def writer(self, sync: TableSync) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
+    def batch_writer(self, sync: TableSync) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
         """What writes a batch of a SELECT that keeps no state."""
         select, session = self.select, self.session
         identity, *_ = query_identities(select, str(self.folder / "checkpoint"))
@@ -359,11 +383,11 @@ class _SparkTest:
 
         return write
 
-    def refresh(self) -> None:
-        """Make the table of the tables that the test gives, as a run does."""
-        at_ms = round((self.test.overrides.now or EPOCH).timestamp() * 1000)
-        context = self.context
-        refresh = Refresh(self.select, hash_of(self.select), context.catalog, context.emit, at_ms=at_ms)
+    def refresh(self, number: int) -> None:
+        """Make the table of the tables that the test gives, as a run does: of large ones, by what has changed."""
+        at_ms = utc_ms(time_of_refresh(self.test.overrides.now, number))
+        select, context = self.select, self.context
+        refresh = Refresh(select, hash_of(select), context.catalog, context.emit, at_ms=at_ms, is_of_few_anew=False)
         refresh_table(refresh, self.session)
 
     def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
@@ -395,6 +419,11 @@ class _SparkTest:
             raise error
 
     # --- what is there afterwards
+
+    def table(self) -> tuple[Mapping[str, str], list[Row]]:
+        """The types of the columns of the model's table, and its rows."""
+        table = self.select.model.table
+        return stored_types(self.session, table), self.rows(table)
 
     def rows(self, table: TableName) -> list[Row]:
         """The rows of a table; none where it is not there."""

@@ -99,7 +99,7 @@ def read_table_changes(
             "op": change.op,
             "now": None if change.op == "d" else change.row,
             "before": change.before,
-            "at_ms": _ms(change.ts or now),
+            "at_ms": utc_ms(change.ts or now),
             "number": number,
         }
         return Arrival(None, json_text(value), number, 0, (), item)
@@ -108,7 +108,7 @@ def read_table_changes(
 
 
 def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other: Other) -> Arrival:
-    arrival = Arrival(None, None, number, _ms(now), (), item)
+    arrival = Arrival(None, None, number, utc_ms(now), (), item)
     match item.value:
         case None:
             return arrival
@@ -122,7 +122,7 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
     said = item.get(RECORD)
     if said is not None:
         options = decode(said, RecordOptions, what=f"{RECORD} of a record")
-        moment = _ms(options.timestamp) if said.get("timestamp") else arrival.timestamp_ms
+        moment = utc_ms(options.timestamp) if said.get("timestamp") else arrival.timestamp_ms
         headers = tuple((name, _raw_text(Raw(it)) or "") for name, it in options.headers.items())
         arrival = replace(arrival, key=_raw_text(options.key), timestamp_ms=moment, headers=headers)
         item = Node({name: it for name, it in item.entries().items() if name != RECORD}, item.place, item.keys)
@@ -144,7 +144,8 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
     return replace(arrival, value=_value_text(read_row(item, types, what, other), stream, item))
 
 
-def _ms(time: datetime) -> int:
+def utc_ms(time: datetime) -> int:
+    """The milliseconds from 1970 to a time, which is in UTC and says no zone."""
     return round(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
@@ -173,7 +174,7 @@ def _event_text(change: GivenChange, stream: Stream, item: Node) -> str:
     source = {
         "snapshot": "true" if change.op == "r" else "false",
         "lsn": change.position,
-        **({"ts_ms": _ms(change.ts)} if change.ts is not None else {}),
+        **({"ts_ms": utc_ms(change.ts)} if change.ts is not None else {}),
         **({"txId": change.tx} if change.tx is not None else {}),
         **_source_table(change, stream),
     }

@@ -8,10 +8,22 @@ from pathlib import Path
 from lakesql.model.unit_tests import UnitTest
 from lakesql.unit.fixtures import Other, Row, needs_spark, read_rows
 from lakesql.unit.outcomes import Failed, Outcome, Passed
-from lakesql.unit.row_differences import find_difference
+from lakesql.unit.row_differences import RowDifference, find_difference
 
 ReadTable = Callable[[], tuple[Mapping[str, str], Sequence[Row]]]
 """The types of a table's columns, and its rows."""
+
+
+def compare_after(
+    number: int, test: UnitTest, folder: Path, table: ReadTable, other: Other = needs_spark
+) -> RowDifference | None:
+    """How the rows of the table differ from those expected after the batch of this number, from 0; None where they do
+    not, or where none are expected. Raises as `compare` does."""
+    if not test.expect.batches:
+        return None
+    types, rows = table()
+    wanted = read_rows(test.expect.batches[number], types, f"the table of model '{test.model}'", folder, other)
+    return find_difference(f"rows after batch {number + 1}", wanted, rows)
 
 
 def compare(
@@ -21,12 +33,14 @@ def compare(
     letters: Sequence[Row],
     tombstones: ReadTable,
     other: Other = needs_spark,
+    earlier: Sequence[RowDifference | None] = (),
 ) -> Outcome:
     """How a test has ended whose batches are all written. What is not expected is not read, but for dead letters.
+    `earlier` is what differed after single batches.
 
     Raises `ProjectError` for expected rows that do not fit, and what `other` raises.
     """
-    expect, differences = test.expect, []
+    expect, differences = test.expect, [*earlier]
     if expect.rows is not None:
         types, rows = table()
         wanted = read_rows(expect.rows, types, f"the table of model '{test.model}'", folder, other)

@@ -48,17 +48,18 @@ from lakesql.names import (
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
-from lakesql.unit.arrivals_given import EPOCH
 from lakesql.unit.data_test_query import seed_columns
 from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import TranslatedQuery, translate_condition, translate_query
 from lakesql.unit.duck_scope import DuckRelation
 from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, quote
-from lakesql.unit.expected import compare
+from lakesql.unit.expected import compare, compare_after
 from lakesql.unit.fixture_values import Bad, fit_nested, is_known, sql_literal
 from lakesql.unit.fixtures import Row, read_records, read_rows
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Result
+from lakesql.unit.row_differences import RowDifference
+from lakesql.unit.table_states import keys_of, read_states, time_of_refresh
 
 
 def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
@@ -117,7 +118,8 @@ _KEYS = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
 
 @dataclass(slots=True)
 class _DuckTest:
-    """One test as it runs. `letters` are the dead letters so far."""
+    """One test as it runs. `letters` are the dead letters so far, `earlier` what differed after single batches, and
+    `states` the rows of each table that is read by `ref`, before the batches and after each."""
 
     manifest: Manifest
     select: Select
@@ -125,6 +127,8 @@ class _DuckTest:
     connection: duckdb.DuckDBPyConnection
     built: dict[str, Select]
     letters: list[Row] = field(default_factory=list)
+    earlier: list[RowDifference | None] = field(default_factory=list)
+    states: list[tuple[DuckTable, list[list[Row]]]] = field(default_factory=list)
 
     def outcome(self) -> Outcome:
         select, test = self.select, self.test
@@ -142,48 +146,63 @@ class _DuckTest:
         types = self.table_types(query)
         self.refuse_types(types, select.compared)
         if select.model.config.reads == "tables":
-            return self.refresh(query, types)
+            return self.refresh_each(query, types)
         names = {select.model.table.folded: "lakesql_this"}
         names |= {path: table.name for path, table in tables.items() if len(path) > 1}
         conditions, checks = self.conditions(query, types), self.checks(query)
         given = (*select.writing.conditions, *select.writing.match_conditions)
         steps = _named_steps(select, {option: _CONDITIONS[option] for option in given})
         self.make_tables(types, names)
-        for number in range(max((len(batches) for batches in self.batches.values()), default=0)):
+        for number in range(test.batch_count):
+            self.show_tables(number + 1)
             what = self.write_batch(number, query, steps, names, conditions, checks)
             if what:
                 return Failed(what=what)
+            self.compare_after(number, types)
         return self.compare(types)
 
-    def refresh(self, query: TranslatedQuery, types: Mapping[str, str]) -> Outcome:
-        """The rows of a SELECT over the tables that the test gives, which are those of its own table."""
+    def refresh_each(self, query: TranslatedQuery, types: Mapping[str, str]) -> Outcome:
+        """Refresh the table, from the tables that the test gives, before their batches and after each."""
+        versions = refreshes_of(self.select).versions(self.select.columns or ())
+        if versions is not None:
+            self.refuse_types(types, {"track_columns": versions.tracked})
+        self.make_tables(types, {})
         checks = self.checks(query)
+        for number in range(self.test.batch_count + 1):
+            self.show_tables(number)
+            what = self.refresh(query, checks)
+            if what:
+                return Failed(what=f"The refresh{f' after batch {number}' if number else ''} fails: {what}")
+            if versions is None:
+                self.create("lakesql_this", types, [])
+                self.connection.execute(f"INSERT INTO lakesql_this BY NAME SELECT * FROM {ROWS_VIEW}")
+            else:
+                self.write_versions(versions, number)
+            if number:
+                self.compare_after(number - 1, types)
+        return self.compare(types)
+
+    def refresh(self, query: TranslatedQuery, checks: Mapping[Check, str]) -> str:
+        """Make the rows of the SELECT over the tables as they are. The text says why that fails; '' where it does
+        not."""
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
         for check, condition in checks.items():
             if failing := self.number(f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({condition})"):
-                return Failed(what=f"The refresh fails: {NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'.")
+                return f"{NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'."
         if keys := ", ".join(map(quote, self.select.writing.keys)):
             of_keys = f"SELECT {keys} FROM {ROWS_VIEW} GROUP BY {keys} HAVING count(*) > 1"
             if self.number(f"SELECT count(*) FROM ({of_keys})"):
-                return Failed(what=f"The refresh fails: view-keys-twice, two of its rows have one {keys}.")
-        versions = refreshes_of(self.select).versions(self.select.columns or ())
-        if versions is not None:
-            return self.compare_versions(versions, types)
-        self.create("lakesql_this", types, [])
-        self.connection.execute(f"INSERT INTO lakesql_this BY NAME SELECT * FROM {ROWS_VIEW}")
-        return self.compare(types)
+                return f"view-keys-twice, two of its rows have one {keys}."
+        return ""
 
-    def compare_versions(self, versions: TableVersions, types: Mapping[str, str]) -> Outcome:
-        """The rows beside the versions that the test gives, and what becomes of these."""
-        self.refuse_types(types, {"track_columns": versions.tracked})
+    def write_versions(self, versions: TableVersions, number: int) -> None:
+        """End the versions whose rows are others now, and begin the new ones, a second after the refresh before."""
         names = {self.select.model.table.folded: "lakesql_this"}
-        self.make_tables(types, names)
-        at = (self.test.overrides.now or EPOCH).replace(tzinfo=None).isoformat(sep=" ")
+        at = time_of_refresh(self.test.overrides.now, number).isoformat(sep=" ")
         self.connection.execute(f"CREATE OR REPLACE TABLE {TIME_VIEW} AS SELECT TIMESTAMP '{at}' AS {AT}")
         for view, query in ((DIFFERENCES_VIEW, versions.differences), (HISTORY_VIEW, versions.changed)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {view} AS {duck_statement(query, names, {})}")
         self.connection.execute(duck_statement(versions.merge, names, {}))
-        return self.compare(types)
 
     # --- what is given
 
@@ -213,13 +232,21 @@ class _DuckTest:
         return {column.name: _known(column.type) for column in read}
 
     def ref_table(self, name: str) -> DuckTable:
-        """The table of a model that is joined, with the rows that the test gives: none where it gives none."""
+        """The table of a model, or a seed, that is read by `ref`. Its rows, which the test gives, are read."""
         columns = _table_of(self.manifest, name, self.built)
         table = DuckTable(f"lakesql_ref_{name}", columns)
-        given = next((it.rows for it in self.test.given if isinstance(it, GivenRef) and it.ref == name), None)
-        rows = read_rows(given, columns, f"model '{name}'", self.manifest.directory, fit_nested) if given else []
-        self.create(table.name, columns, [row.values for row in rows])
+        given = next((it for it in self.test.given if isinstance(it, GivenRef) and it.ref == name), None)
+        states: list[list[Row]] = [[]]
+        if given is not None:
+            keys = keys_of(self.manifest, name, self.built)
+            states = read_states(given, columns, keys, self.manifest.directory, fit_nested)
+        self.states.append((table, states))
         return table
+
+    def show_tables(self, number: int) -> None:
+        """Give the tables that are read by `ref` their rows before the batches, for 0, or after so many of them."""
+        for table, states in self.states:
+            self.create(table.name, table.columns, states[min(number, len(states) - 1)])
 
     def table_types(self, query: TranslatedQuery) -> dict[str, str]:
         """The types of the table's columns, by their names."""
@@ -408,7 +435,16 @@ class _DuckTest:
         def table() -> tuple[Mapping[str, str], list[Row]]:
             return types, self.rows("lakesql_this", types)
 
-        return compare(self.test, self.manifest.directory, table, self.letters, tombstones, fit_nested)
+        folder = self.manifest.directory
+        return compare(self.test, folder, table, self.letters, tombstones, fit_nested, self.earlier)
+
+    def compare_after(self, number: int, types: Mapping[str, str]) -> None:
+        """Keep what differs from the rows that are expected after the batch of this number, from 0."""
+
+        def table() -> tuple[Mapping[str, str], list[Row]]:
+            return types, self.rows("lakesql_this", types)
+
+        self.earlier.append(compare_after(number, self.test, self.manifest.directory, table, fit_nested))
 
     def rows(self, table: str, types: Mapping[str, str], which: str = "") -> list[Row]:
         chosen = ", ".join(map(quote, types))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -14,10 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lakesql.graph.manifest import Manifest
-from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome
+from lakesql.unit.outcomes import NeedsSpark
 from lakesql.unit.run import run_tests
 from tests.spark.project import Lake
 from tests.spark.test_unit_tests_of_models import load, run_on
+from tests.unit.unit_project import left_by
 
 STREAMS = """
 streams:
@@ -128,13 +127,3 @@ def test_duckdb_leaves_what_spark_leaves(case: Case, lake: Lake, tmp_path_factor
     assume(not isinstance(fast.outcome, NeedsSpark))
     (slow,) = run_on(lake, manifest)
     assert left_by(fast.outcome) == left_by(slow.outcome)
-
-
-def left_by(outcome: Outcome) -> dict[str, Counter[str]]:
-    """All that is there where nothing is expected; or the condition of the batch that fails."""
-    if not isinstance(outcome, Failed):
-        return {}
-    failing = re.findall(r"^The batch fails: ([\w-]+)", outcome.what)
-    assert bool(failing) == bool(outcome.what), outcome.what
-    rows = {it.what: Counter(repr(sorted(odd.row.items())) for odd in it.rows) for it in outcome.differences}
-    return {**rows, **{what: Counter() for what in failing}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,16 @@ import yaml
 
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
+from lakesql.engine.refresh import refresh_table
+from lakesql.engine.refresh.refresh_table import Refresh
 from lakesql.errors import ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.run.units import build_all, on_recordings, run_in_session
-from lakesql.unit.outcomes import Failed, Passed, Result
+from lakesql.unit.outcomes import Failed, NeedsSpark, Passed, Result
+from lakesql.unit.run import run_tests
 from tests.spark.project import Lake
+from tests.unit.random_changes import changed, row
+from tests.unit.unit_project import left_by
 
 PROJECT = "[tool.lakesql]\nname = 'units'\nprofile = 'units'\n[tool.lakesql.vars]\nlimit = 10\n"
 PROFILES = """
@@ -450,6 +457,69 @@ def test_changes_and_state_are_those_of_a_run(lake: Lake, tmp_path: Path) -> Non
     """Modes that follow feeds, histories, and SELECTs that keep state between batches."""
     results = run_on(lake, load(tmp_path, FEED_MODELS, FEED_TESTS))
     assert {*told(results)} == set(), told(results)
+
+
+VIEW_MODELS = {
+    "kept": "{{ config(mode='upsert', keys='id') }}\nSELECT id, status, bigint(at) AS n FROM {{ stream('orders') }}",
+    "log": "{{ config(mode='append') }}\nSELECT id, status, bigint(at) AS n FROM {{ stream('orders') }}",
+    "sums": """{{ config(mode='materialized_view') }}
+SELECT status, count(*) AS rows, sum(n) AS n, max(n) AS most FROM {{ ref('kept') }} GROUP BY status""",
+    "kinds": """{{ config(mode='materialized_view') }}
+SELECT status, count(DISTINCT n) AS kinds FROM {{ ref('log') }} GROUP BY status""",
+    "pairs": """{{ config(mode='materialized_view', keys=['id']) }}
+SELECT a.id, a.n, b.status FROM {{ ref('kept') }} AS a LEFT JOIN {{ ref('sums') }} AS b ON b.status = a.status""",
+    "whole": "{{ config(mode='table') }}\nSELECT max(n) AS most, count(*) AS rows FROM {{ ref('kept') }}",
+    "past_of_kept": """{{ config(mode='scd2', keys=['id'], track_columns=['status']) }}
+SELECT id, status FROM {{ ref('kept') }}""",
+    "beside": """{{ config(mode='append') }}
+SELECT o.id, k.status FROM {{ stream('orders') }} AS o LEFT JOIN {{ ref('kept') }} AS k ON k.id = o.id""",
+}
+REFRESHED_BY_CHANGES = ("sums", "kinds", "pairs")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
+def test_views_after_each_batch_of_changes_are_those_of_duckdb(
+    seed: int, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refresh works as of large tables, by what has changed, and leaves the rows that a SELECT of them all makes."""
+    chance, tests, in_full = random.Random(seed), list[dict[str, Any]](), list[str]()
+
+    def refresh_in_full(refresh: Refresh, *rest: Any) -> Any:
+        in_full.append(refresh.select.model.name)
+        return as_it_is(refresh, *rest)
+
+    as_it_is = refresh_table._refresh_in_full
+    monkeypatch.setattr(refresh_table, "_refresh_in_full", refresh_in_full)
+    monkeypatch.setattr(refresh_table, "FEW_ROWS", 1_000)
+    for model, text in VIEW_MODELS.items():
+        refs = re.findall(r"ref\('(\w+)'\)", text)
+        if not refs:
+            continue
+        given = [given_table(chance, name) for name in refs]
+        if "stream(" in text:
+            given.append({"stream": "orders", "batches": [[{"id": 1}], [{"id": 2}], [{"id": 1}]]})
+        nothing: dict[str, Any] = {"batches": [[], [], []], "rows": []}
+        tests.append({"name": model, "model": model, "overrides": {"now": T1}, "given": given, "expect": nothing})
+    manifest = load(tmp_path, VIEW_MODELS, tests)
+    fast, slow = run_tests(manifest, manifest.unit_tests), run_on(lake, manifest)
+    assert not [result for result in fast if isinstance(result.outcome, NeedsSpark)]
+    for mine, theirs in zip(fast, slow, strict=True):
+        assert left_by(mine.outcome) == left_by(theirs.outcome), mine.test.name
+        assert left_by(mine.outcome), mine.test.name
+    assert [in_full.count(name) for name in REFRESHED_BY_CHANGES] == [1, 1, 1], "but for the first time"
+
+
+def given_table(chance: random.Random, name: str) -> dict[str, Any]:
+    """The rows of a table, and three batches of their changes."""
+    if name == "sums":
+        rows = [{"status": status, "rows": 1, "n": 1, "most": 1} for status in ("a", "b")]
+        return {"ref": name, "rows": rows, "batches": [[], [{"op": "d", "before": {"status": "a"}}]]}
+    state, batches = [row(1, "a"), row(2, "b", 5)], []
+    for _ in range(3):
+        changes, state = changed(chance, state, has_key=name == "kept")
+        batches.append([*changes, {"op": "u", "before": state[0], "after": state[0]}] if state else changes)
+    return {"ref": name, "rows": [row(1, "a"), row(2, "b", 5)], "batches": batches}
 
 
 @pytest.mark.parametrize("word", ["current_timestamp", "CURRENT_DATE", "unix_timestamp()"])

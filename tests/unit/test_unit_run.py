@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
@@ -18,65 +17,9 @@ from lakesql.model.unit_tests import UnitTest
 from lakesql.unit.expected import compare
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, render_text
 from lakesql.unit.run import run_tests
+from tests.unit.unit_project import PROFILES, make_project, run_one
 
-PROFILES = """
-shop:
-  target: dev
-  outputs:
-    dev:
-      catalog: {name: lake, type: sql, uri: "sqlite:///lake.db", warehouse: lake}
-      namespace: shop
-"""
-STREAMS = """
-streams:
-  - name: orders
-    topic: orders
-    connection: kafka
-    columns:
-      id: {type: bigint, required: true}
-      at: int
-      n: int
-      status: string
-      amount: decimal(12,2)
-  - name: tagged
-    topic: tagged
-    connection: kafka
-    columns: {id: bigint, a: string, tags: binary, marks: binary}
-  - name: nested
-    topic: nested
-    connection: kafka
-    columns: {id: bigint, tags: "array<string>", marks: "map<string,int>", items: "array<struct<sku:string,n:int>>"}
-  - name: parcels
-    topic: parcels
-    connection: kafka
-    columns: {id: bigint, sentAt: timestamp, Weight: int}
-  - name: views
-    topic: views
-    connection: kafka
-    columns: {id: bigint, page: string, viewed_at: timestamp, score: double, ok: boolean, day: date}
-"""
 SELECT = "SELECT id, at, n, status, amount FROM {{ stream('orders') }}"
-
-
-def make_project(folder: Path, models: dict[str, str], tests: object) -> None:
-    files = {
-        "pyproject.toml": "[tool.lakesql]\nname = 'shop'\nprofile = 'shop'\n[tool.lakesql.vars]\nlimit = 10\n",
-        "profiles.yml": PROFILES,
-        "streams/streams.yml": STREAMS,
-        "models/tests.yml": tests if isinstance(tests, str) else yaml.safe_dump({"unit_tests": tests}, sort_keys=False),
-        **{f"models/{name}.sql": text for name, text in models.items()},
-    }
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, "utf-8")
-
-
-def run_one(folder: Path, models: dict[str, str], test: dict[str, object]) -> Outcome:
-    model = next(iter(models))
-    make_project(folder, models, [{"name": "t", "model": model, **test}])
-    manifest = load_project(Options(project_dir=folder))
-    (result,) = run_tests(manifest, manifest.unit_tests)
-    return result.outcome
 
 
 def upsert(options: str = "keys='id'", select: str = SELECT) -> dict[str, str]:

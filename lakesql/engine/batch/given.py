@@ -66,6 +66,11 @@ def insert_rows(session: SparkSession, table: TableName, rows: Sequence[str]) ->
         _rows_of(session, table, rows).writeTo(table_name(table)).append()
 
 
+def exchange_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> None:
+    """Put rows, each a JSON object of the table's columns, in the place of all that it has, in one commit."""
+    _rows_of(session, table, rows).writeTo(table_name(table)).overwrite(F.lit(True))
+
+
 def drop_table(session: SparkSession, table: TableName) -> None:
     """Drop a table, if there is one."""
     session.sql(f"DROP TABLE IF EXISTS {table_name(table)}")

@@ -73,7 +73,8 @@ class Refresh:
 
     `query` tells one SELECT from another in the ledger. `reached` is told before each step which one it is, and raises
     where this runner must not continue. `changes` are those of the inputs, shared with the other models of a run.
-    `at_ms` is the time of the versions that a refresh opens, where that is not the one of its inputs.
+    `at_ms` is the time of the versions that a refresh opens, where that is not the one of its inputs. `is_of_few_anew`:
+    a table of few rows is made anew as a whole, which costs less than to find what has changed.
     """
 
     select: Select
@@ -83,6 +84,7 @@ class Refresh:
     reached: Callable[[RefreshStep], None] = lambda step: None
     changes: SharedChanges = field(default_factory=SharedChanges)
     at_ms: int | None = None
+    is_of_few_anew: bool = True
 
 
 def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = False) -> Snapshot | None:
@@ -236,7 +238,7 @@ def _are_few(refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snap
     """Whether the rows of a table are so few that they are made anew, whatever has changed; not of a model that asks
     for what has changed."""
     refreshes = refreshes_of(refresh.select)
-    if refreshes.plan.way == "full" or refreshes.refuse_full("") is not None:
+    if not refresh.is_of_few_anew or refreshes.plan.way == "full" or refreshes.refuse_full("") is not None:
         return False
     of_inputs = [*map(snapshots.measure, inputs)]
     rows, sizes = zip(*of_inputs, snapshots.measure(table), strict=True)
