@@ -119,7 +119,8 @@ def median(took: Sequence[Took]) -> Took:
 
 def refresh_of(context: RunContext, name: str, changes: SharedChanges) -> Refresh:
     select = bound(context.manifest, name)[name].select
-    return Refresh(select, hash_of(select), context.catalog, lambda event: None, changes=changes)
+    catalog, identity = context.catalog, hash_of(select)
+    return Refresh(select, identity, catalog, lambda event: None, changes=changes, is_of_few_anew=False)
 
 
 def make_orders(spark: SparkSession, rows: int) -> None:

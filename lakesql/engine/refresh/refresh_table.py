@@ -225,10 +225,14 @@ def _say(refresh: Refresh, what: str) -> None:
     refresh.emit(Noted(what, now_ms(), refresh.select.model.name))
 
 
-FEW_ROWS = 100_000
-FEW_BYTES = 32 * 2**20
-"""All rows of a table are made anew in the time that it takes to find out which have changed, where it and those that
-it is made of have so many rows, in files of so many bytes."""
+FEW_ROWS = 1_000_000
+FEW_BYTES = 64 * 2**20
+"""To make all rows of a table anew takes less than to find out which have changed, where the tables that it is made of
+have so many rows, in files of so many bytes (`bench/views.py`)."""
+
+FEW_OWN_ROWS = 100_000
+FEW_OWN_BYTES = 8 * 2**20
+"""So many rows of its own, and bytes, does a table have at most that is written anew at each refresh."""
 
 FEW_PAIRS = 100_000_000
 """So many rows can a SELECT come to at most, should each row of a table meet each of the others."""
@@ -240,10 +244,13 @@ def _are_few(refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snap
     refreshes = refreshes_of(refresh.select)
     if not refresh.is_of_few_anew or refreshes.plan.way == "full" or refreshes.refuse_full("") is not None:
         return False
-    of_inputs = [*map(snapshots.measure, inputs)]
-    rows, sizes = zip(*of_inputs, snapshots.measure(table), strict=True)
-    pairs = math.prod(of_inputs[number][0] for number in refreshes.plan.reads)
-    return sum(rows) <= FEW_ROWS and sum(sizes) <= FEW_BYTES and pairs <= FEW_PAIRS
+    own_rows, own_bytes = snapshots.measure(table)
+    if own_rows > FEW_OWN_ROWS or own_bytes > FEW_OWN_BYTES:
+        return False
+    rows, sizes = zip(*map(snapshots.measure, inputs), strict=True)
+    if sum(rows) > FEW_ROWS or sum(sizes) > FEW_BYTES:
+        return False
+    return math.prod(rows[number] for number in refreshes.plan.reads) <= FEW_PAIRS
 
 
 _HIDDEN = "Of lakesql: what is kept of a group, so that a change can be added to it or taken from it."
