@@ -44,12 +44,8 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
     change, texts = ModelVersions(old, new, before, after), Statements(compiled_text(before), compiled_text(after))
     table = find_table_changes(change)
     if not change.is_same_table:
-        what = (
-            f"It was '{former}'. It begins anew: {after.model.table} is filled from the start of the streams, and "
-            f"{before.model.table} stays as it is, with its checkpoint."
-        )
-        do = f"To go on with its table and checkpoint: `{rename_command(former, name)}`. To remove them: "
-        do += f"`lakesql drop {former}`"
+        what = f"It was '{former}'. {_begins_anew(before, after.model)}"
+        do = f"To go on with what it has: `{rename_command(former, name)}`. To remove that: `lakesql drop {former}`"
         return ModelReview(name, (Reason("renamed", "model-renamed", what, after.model.place, do),), statements=texts)
     place = changed_option_place(change, "table")
     refusals = find_identity_refusals(change)
@@ -66,6 +62,11 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
         reasons = (*refusals, *others, Reason("renamed", "model-renamed", what, place, do))
         return ModelReview(name, hardest_first(reasons), table.columns, texts)
     along = f"To go on where it stands: {rename_command(former, name)}"
+    if after.model.config.reads == "tables":
+        made = f"It was '{former}', which has made the rows of {after.model.table}"
+        what = f"{made}: a run refuses that (table-of-another)."
+        renamed = Reason("breaks", "model-renamed", what, place, f"{along}.")
+        return ModelReview(name, hardest_first((renamed, *others)), table.columns, texts)
     try:
         decide(replace(old_progress(change), checkpoint=None, entry=None, has_rows=True))
     except RunError as error:
@@ -83,6 +84,15 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
         )
         renamed = Reason("renamed", "model-renamed", what, place, f"{along}.")
     return ModelReview(name, hardest_first((renamed, *others)), table.columns, texts, table.steps)
+
+
+def _begins_anew(before: Select, after: Model) -> str:
+    """What becomes of a model under its new name, and of the table that it had."""
+    if after.config.reads == "streams":
+        filled = f"It begins anew: {after.table} is filled from the start of the streams"
+        return f"{filled}, and {before.model.table} stays as it is, with its checkpoint."
+    made = f"It begins anew: {after.table} is made of the tables that it reads"
+    return f"{made}, and {before.model.table} stays as it is."
 
 
 def _is_same(old: Version, new: Version, former: str, name: str) -> bool:
