@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -89,84 +89,118 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
     if isinstance(test.check, FailingRows):
         return _of_file(manifest, test, test.check, tables)
     columns = tables[test.model]
-    named = test.check.column if isinstance(test.check, NewestWithin) and test.check.column else test.column
-    column = _spelled(columns, named, test.model, test.place) if named else ""
-    used = [column] if column else []
-    conditions: dict[str, str] = {}
+    asked = _what_is_asked(test, columns, tables)
+    conditions = dict(asked.conditions)
+    used = [asked.column] if asked.column else []
     if test.where is not None:
         used += _used(test.where, columns)
         conditions[WHERE] = str(test.where.value)
-    keys = () if test.model in test.seeds else manifest.models[test.model].config.writing().keys
     plain = [*readable_columns(columns or {})] or [*(columns or ())]
-    shown = [_spelled(columns, key, test.model, test.place) for key in keys] or plain[:MOST_SHOWN]
-    compared: tuple[tuple[str, str], ...] = ()
-    own, others, within_ms = table_name(own_table(manifest, test.model)), {}, None
-    match test.check:
-        case NotNull():
-            conditions[FAILING] = f"{identifier(column)} IS NULL"
-            shape, shown = _rows, [*shown, column]
-        case AcceptedValues(values=values):
-            kind = (columns or {}).get(column, "")
-            words = ", ".join(_literal(node, kind) for node in values)
-            conditions[FAILING] = f"{identifier(column)} NOT IN ({words})"
-            shape, shown = _rows, [*shown, column]
-        case Expression(expression=expression):
-            read = _used(expression, columns)
-            conditions[FAILING] = f"NOT ({expression.value})"
-            shape, shown, used = _rows, [*shown, *used, *read], [*used, *read]
-        case Unique():
-            shape, shown, compared = _unique, [], ((test.model, column),)
-        case Relationships(to=to, field=field):
-            other = _spelled(tables[to], field, to, test.place)
-            _check_types(test, (columns or {}).get(column, ""), (tables[to] or {}).get(other, ""))
-            shape, shown = _relationships, [*shown, column]
-            others = {to: (other,)}
-            compared = ((test.model, column), (to, other))
-        case RowCount():
-            shape, shown = _row_count, []
-        case NewestWithin(within=within):
-            _check_is_time(test, column, (columns or {}).get(column, ""))
-            shape, shown, within_ms = _newest, [], within.length_ms
-            conditions[DEADLINE] = f"current_timestamp() - INTERVAL '{within.length_ms / 1000:f}' SECOND"
-        case _:
-            assert_never(test.check)
-    shown = list(dict.fromkeys(shown))
-    limit = f"\nLIMIT {test.options.limit}" if test.options.limit is not None else ""
+    shown: list[str] = []
+    if asked.shows_rows:
+        telling = _telling_columns(manifest, test, columns) or plain[:MOST_SHOWN]
+        shown = list(dict.fromkeys([*telling, *asked.shown(used)]))
+    own = table_name(own_table(manifest, test.model))
+    parent = next(iter(asked.others), "")
 
     def fill(name: Callable[[str], str], said: Callable[[str], str]) -> str:
-        wheres = [f"({said(WHERE)})"] if test.where is not None else []
-        parent = next(iter(others), "")
-        return (
-            shape(
-                _Parts(
-                    columns=[name(each) for each in shown] or ["*"],
-                    table=own,
-                    column=name(column) if column else "",
-                    wheres=wheres,
-                    failing=said(FAILING) if FAILING in conditions else "",
-                    deadline=said(DEADLINE) if DEADLINE in conditions else "",
-                    parent=table_name(own_table(manifest, parent)) if parent else "",
-                    field=name(others[parent][0]) if parent else "",
-                    bounds=_bounds(test.check) if isinstance(test.check, RowCount) else "",
-                )
-            )
-            + limit
+        parts = _Parts(
+            columns=[name(each) for each in shown] or ["*"],
+            table=own,
+            column=name(asked.column) if asked.column else "",
+            wheres=[f"({said(WHERE)})"] if test.where is not None else [],
+            failing=said(FAILING) if FAILING in conditions else "",
+            deadline=said(DEADLINE) if DEADLINE in conditions else "",
+            parent=table_name(own_table(manifest, parent)) if parent else "",
+            field=name(asked.others[parent][0]) if parent else "",
+            bounds=asked.bounds,
         )
+        return asked.shape(parts) + _limit_text(test)
 
-    wanted = tuple(dict.fromkeys([*shown, *used]))
+    wanted = tuple(dict.fromkeys([*shown, *used, *asked.read]))
     return TestQuery(
         text=fill(identifier, lambda name: conditions[name]),
         frame=fill(lambda name: "`" + name.replace("`", "``") + "`", lambda name: name),
         conditions=conditions,
         reads={
             test.model: wanted or tuple(plain[:1]),  # rows are counted by a column
-            **_beside(test.model, wanted, others),
+            **_beside(test.model, wanted, asked.others),
         },
-        compared=compared,
+        compared=asked.compared,
         is_by_row=isinstance(test.check, NotNull | AcceptedValues | Expression),
-        within_ms=within_ms,
+        within_ms=asked.within_ms,
         looked_at=_looked_at(test, own, plain, columns) if test.where is not None else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a check asks of a table: the `shape` of its SELECT, and what fills it.
+
+    `column` is the one that it is about, `read` are the columns that its expression reads, `others` those of other
+    models. `shows_rows`: what it finds are rows of the table, which are shown. `has_expression`: they fail by one.
+    """
+
+    shape: Callable[[_Parts], str]
+    column: str = ""
+    shows_rows: bool = False
+    has_expression: bool = False
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    read: tuple[str, ...] = ()
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    compared: tuple[tuple[str, str], ...] = ()
+    within_ms: int | None = None
+    bounds: str = ""
+
+    def shown(self, used: Sequence[str]) -> Sequence[str]:
+        """The columns that say why a row fails: the one that the check is about, and all that an expression reads."""
+        return (*used, *self.read) if self.has_expression else (self.column,)
+
+
+def _what_is_asked(test: DataTest, columns: Columns | None, tables: Mapping[str, Columns | None]) -> _Asked:
+    """What the check of a test asks of its table. Raises `ProjectError` for what it cannot ask."""
+    named = test.check.column if isinstance(test.check, NewestWithin) and test.check.column else test.column
+    column = _spelled(columns, named, test.model, test.place) if named else ""
+    kind = (columns or {}).get(column, "")
+    match test.check:
+        case NotNull():
+            condition = f"{identifier(column)} IS NULL"
+            return _Asked(_rows, column, shows_rows=True, conditions={FAILING: condition})
+        case AcceptedValues(values=values):
+            words = ", ".join(_literal(node, kind) for node in values)
+            condition = f"{identifier(column)} NOT IN ({words})"
+            return _Asked(_rows, column, shows_rows=True, conditions={FAILING: condition})
+        case Expression(expression=expression):
+            read = tuple(_used(expression, columns))
+            failing = {FAILING: f"NOT ({expression.value})"}
+            return _Asked(_rows, column, shows_rows=True, has_expression=True, conditions=failing, read=read)
+        case Unique():
+            return _Asked(_unique, column, compared=((test.model, column),))
+        case Relationships(to=to, field=field):
+            other = _spelled(tables[to], field, to, test.place)
+            _check_types(test, kind, (tables[to] or {}).get(other, ""))
+            compared = ((test.model, column), (to, other))
+            return _Asked(_relationships, column, shows_rows=True, others={to: (other,)}, compared=compared)
+        case RowCount() as check:
+            return _Asked(_row_count, column, bounds=_bounds(check))
+        case NewestWithin(within=within):
+            _check_is_time(test, column, kind)
+            deadline = f"current_timestamp() - INTERVAL '{within.length_ms / 1000:f}' SECOND"
+            return _Asked(_newest, column, conditions={DEADLINE: deadline}, within_ms=within.length_ms)
+        case FailingRows():
+            raise AssertionError("a test of a file has a SELECT of its own")
+        case _:
+            assert_never(test.check)
+
+
+def _telling_columns(manifest: Manifest, test: DataTest, columns: Columns | None) -> list[str]:
+    """The columns by which a failing row is known: the keys of the model."""
+    keys = () if test.model in test.seeds else manifest.models[test.model].config.writing().keys
+    return [_spelled(columns, key, test.model, test.place) for key in keys]
+
+
+def _limit_text(test: DataTest) -> str:
+    return f"\nLIMIT {test.options.limit}" if test.options.limit is not None else ""
 
 
 def _looked_at(test: DataTest, table: str, plain: list[str], columns: Columns | None) -> TestQuery:
@@ -294,7 +328,7 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
         columns = tuple(tables[name] or ())
         chosen = tuple(column for column in columns if column.lower() in mentioned)
         reads[name] = None if has_star else chosen or columns[:1]
-    limit = f"\nLIMIT {test.options.limit}" if test.options.limit is not None else ""
+    limit = _limit_text(test)
     said = read.sql.strip()
     body = f"SELECT * FROM (\n{said}\n) AS failing{limit}" if limit else said
     return TestQuery(text=body, reads=reads)

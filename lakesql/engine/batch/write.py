@@ -23,7 +23,7 @@ from lakesql.engine.batch.log_restarts import check_log
 from lakesql.engine.batch.mixed_tables import check_source_table
 from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
-from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
+from lakesql.engine.batch.rows import BatchRows, bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.unreadable_files import unreadable_letters
 from lakesql.engine.ledger import snapshots
@@ -109,16 +109,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             sink.capitals.tell(model.name, raw_records_read(session, sink.bindings, arrivals.execution), sink.emit)
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
-        letters = find_letters(sink, rows, counts) if counts.rejected else []
-        if write and write.unknown is not None:
-            letters += unknown_rows(write.unknown, rows.records, sink.bindings)
-        if arrivals.late and sink.select.late_text:
-            letters += late_letters(session, sink.select, sink.bindings, arrivals.execution)
-        if arrivals.ahead:
-            records = records_of(session, sink.select, sink.bindings, arrivals.execution)
-            letters += ahead_letters(session, records, sink.bindings, arrivals.execution)
-        if sink.letters is None:
-            letters += unreadable_letters(sink, session, batch)
+        unknown = write.unknown if write else None
+        letters = _find_dead_letters(sink, session, rows, counts, arrivals, unknown, batch)
         rejected = 0
         if sink.letters is not None:  # those that fail still stand there
             take_letters(session, model.table.dead_letter, sink.letters, letters, entry.checkpoint)
@@ -215,6 +207,30 @@ def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged 
         discard(staged)
         return None
     return staged
+
+
+def _find_dead_letters(
+    sink: Sink,
+    session: SparkSession,
+    rows: BatchRows,
+    counts: BatchCounts,
+    arrivals: Arrivals,
+    unknown: DataFrame | None,
+    batch: int,
+) -> DeadLetters:
+    """The dead letters of a batch: records that the SELECT, a mirror's memory (`unknown`) or a watermark refuses, and
+    files that cannot be read."""
+    letters = find_letters(sink, rows, counts) if counts.rejected else []
+    if unknown is not None:
+        letters += unknown_rows(unknown, rows.records, sink.bindings)
+    if arrivals.late and sink.select.late_text:
+        letters += late_letters(session, sink.select, sink.bindings, arrivals.execution)
+    if arrivals.ahead:
+        records = records_of(session, sink.select, sink.bindings, arrivals.execution)
+        letters += ahead_letters(session, records, sink.bindings, arrivals.execution)
+    if sink.letters is None:
+        letters += unreadable_letters(sink, session, batch)
+    return letters
 
 
 def _unusable(sink: Sink, table: snapshots.JavaTable, counts: BatchCounts, letters: DeadLetters) -> str:

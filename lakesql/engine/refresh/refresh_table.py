@@ -250,7 +250,8 @@ def _are_few(refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snap
     rows, sizes = zip(*map(snapshots.measure, inputs), strict=True)
     if sum(rows) > FEW_ROWS or sum(sizes) > FEW_BYTES:
         return False
-    return math.prod(rows[number] for number in refreshes.plan.reads) <= FEW_PAIRS
+    pairs: float = math.prod(rows[number] for number in refreshes.plan.reads)
+    return pairs <= FEW_PAIRS
 
 
 _HIDDEN = "Of lakesql: what is kept of a group, so that a change can be added to it or taken from it."
