@@ -39,6 +39,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "docs": ("checks",),
     "review": ("checks",),
     "test_architecture.py": ("checks",),
+    "views": ("checks",),
     "spark": ("spark", "long"),
     "feeds": ("spark", "long"),
     "flights": ("long",),

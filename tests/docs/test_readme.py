@@ -108,7 +108,6 @@ def test_the_changelog_has_this_version() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.promise
 def test_the_first_line_runs_the_shop_and_again_does_nothing(shop: Path) -> None:
     run, show = [shlex.split(part)[1:] for part in commands()[0][2:]]
     lakesql(shop, *run)

@@ -143,7 +143,6 @@ def test_a_join_by_fields_and_expressions_loses_no_pair(project: Project, condit
     assert set(rows[0]) == {*NESTED, "other", "at"}
 
 
-@pytest.mark.promise
 def test_events_of_a_field_that_are_late_or_ahead_are_dead_letters(project: Project) -> None:
     project.stream("s", NESTED, watermark={"column": "bid.dateTime", "delay": "1 minute"})
     project.stream("t", TEXTS, watermark={"column": TIME, "delay": "1 minute"})

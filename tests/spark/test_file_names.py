@@ -53,7 +53,6 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-@pytest.mark.promise
 def test_each_file_of_any_name_is_read_once(project: Project, feed_seed: int, tmp_path: Path) -> None:
     """In a project whose own folder has such a name too, beside folders that a pattern of it would match."""
     choose = random.Random(feed_seed)

@@ -25,7 +25,6 @@ from tests.spark.project import Project
 REPOSITORY = Path(__file__).parents[2]
 
 
-@pytest.mark.promise
 def test_a_signal_ends_a_continuous_run_between_batches(tmp_path: Path) -> None:
     write_shop(tmp_path)
     process = start(tmp_path)

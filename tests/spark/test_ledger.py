@@ -213,7 +213,6 @@ def roll_back(project: Project, model: str, batches: int) -> None:
     project.sql(f"CALL lake.system.rollback_to_snapshot('{project.namespace}.{model}', {at})")
 
 
-@pytest.mark.promise
 def test_a_table_that_was_rolled_back_is_refused_until_a_rewind(begun: Project) -> None:
     for model in MODELS:
         roll_back(begun, model, 2)

@@ -196,7 +196,6 @@ def test_files_of_another_table_in_the_same_folder_are_no_orphans(project: Proje
     assert rows(project, "a") == appended(range(1))
 
 
-@pytest.mark.promise
 def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project: Project) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}

@@ -76,7 +76,6 @@ def replayed(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     yield Replayed(project, forgotten, before, snapshots, skipped)
 
 
-@pytest.mark.promise
 def test_the_tables_are_as_plain_python_says(replayed: Replayed) -> None:
     rows = replayed.before
     assert len(rows["append_all"]) == 3 * 21
@@ -90,7 +89,6 @@ def test_the_tables_are_as_plain_python_says(replayed: Replayed) -> None:
     assert replayed.project.reasons("upsert_stateful") == {"unparsable": 3, "key-missing": 3}
 
 
-@pytest.mark.promise
 @pytest.mark.parametrize("model", MODELS)
 def test_a_replayed_batch_is_skipped_and_nothing_is_written(replayed: Replayed, model: str) -> None:
     assert replayed.skipped[model] == [replayed.forgotten[model]]
@@ -103,7 +101,7 @@ class Crash(Exception):  # noqa: N818
     """Raised where a batch is to end as if its process had died there."""
 
 
-@pytest.mark.promise("before-publish")
+@pytest.mark.promise
 @pytest.mark.parametrize("point", [RecordsRejected, BatchCommitted], ids=["before-publish", "after-publish"])
 def test_a_crash_before_or_after_publishing_loses_and_duplicates_no_row(project: Project, point: type[Event]) -> None:
     """The second batch ends after its dead letters and before it is published, or right after it was."""
@@ -135,7 +133,6 @@ def test_a_crash_before_or_after_publishing_loses_and_duplicates_no_row(project:
     assert len(project.rows("upsert_all")) == 9
 
 
-@pytest.mark.promise
 def test_a_foreign_commit_between_staging_and_publishing_keeps_both_writers_rows(project: Project) -> None:
     """An append is replayed on top of it, a MERGE is staged again; both know their batch afterwards."""
     models = STATELESS

@@ -55,7 +55,6 @@ except StreamingQueryException:
 """
 
 
-@pytest.mark.promise
 @pytest.mark.spark
 def test_nothing_reaches_the_screen(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
