@@ -25,6 +25,7 @@ SHARED = (
     "maintenance",
     "views",
     "tpch_views",
+    "nexmark",
 )
 """The first one's Java is that of all: it has the jars of Kafka and Avro too."""
 
