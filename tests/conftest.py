@@ -77,6 +77,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
     parser.addoption("--table-seeds", type=int, default=3, help="How many random tables are compared as they change.")
     parser.addoption("--view-seeds", type=int, default=200, help="How many random SELECTs tests/views keeps.")
+    parser.addoption("--lake-seeds", type=int, default=4, help="How many random lakes have views that are refreshed.")
+    parser.addoption("--lake-seed", type=int, help="The one random lake of these.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
 
@@ -87,6 +89,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--mirror-seeds")))
     if "table_seed" in metafunc.fixturenames:
         metafunc.parametrize("table_seed", range(metafunc.config.getoption("--table-seeds")))
+    if "lake_seed" in metafunc.fixturenames:
+        only, count = metafunc.config.getoption("--lake-seed"), metafunc.config.getoption("--lake-seeds")
+        metafunc.parametrize("lake_seed", range(count) if only is None else [only])
     if "view_seeds" in metafunc.fixturenames:
         count = metafunc.config.getoption("--view-seeds")
         groups = [range(count)[at : at + VIEWS] for at in range(0, count, VIEWS)]

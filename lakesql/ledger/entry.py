@@ -278,13 +278,18 @@ def newest_entry(
 def is_untouched(history: Iterable[Snapshot], model: str) -> bool:
     """Whether nobody else has changed rows of a table since the newest entry of `model`: a rewrite changes none.
 
-    `history` walks from the head of the branch to its root, as that of `newest_entry`.
+    `history` walks from the head of the branch to its root, as that of `newest_entry`. What snapshots have done that
+    have expired, nobody knows.
     """
+    parent: int | None = None
     for snapshot in history:
+        if parent not in (None, snapshot.id):
+            return False
         if snapshot.summary.get(LEDGER_MODEL) == model:
             return True
         if snapshot.summary.get("operation") != "replace":
             return False
+        parent = snapshot.parent
     return False
 
 

@@ -242,6 +242,8 @@ class ChangedRows:
         """FROM and WHERE of a block whose rows hold all those before it groups them that have changed."""
         changed_inner = [inner for inner in block.inner if inner.query.reads & self.changed]
         worlds = self._worlds(block.joins, len(changed_inner))
+        if any(inner.place == "select" for inner in changed_inner):  # a row that is the same has another output
+            worlds = ("old", "new")
         every = block.conditions
         terms = [FromTerm(text, world, every) for text, world in self.from_terms(block.joins, worlds)]
         spans = [inner.span for inner in changed_inner]

@@ -22,6 +22,13 @@ TOUCHED = "_lakesql_touched"
 """The view of the units that a refresh computes anew."""
 
 
+LONGEST = 100_000
+"""A statement of more characters, which finds what a change reaches, takes longer to plan than the SELECT to compute:
+queries in queries make it grow with each level."""
+
+TOO_LONG = f"it takes a statement of more than {LONGEST:,} characters to find what has changed"
+
+
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """Why the rows that a change reaches cannot be told, and where in the text that stands."""
@@ -78,7 +85,18 @@ class ViewPlan:
         """How the view is kept where these inputs have changed."""
         if self.way == "full" or not self.in_full.keys().isdisjoint(changed):
             return "full"
-        return self.way if self.by_key.keys().isdisjoint(changed) else "key"
+        is_by_difference = self.way == "difference" and self.by_key.keys().isdisjoint(changed)
+        found = self.delta(changed) if is_by_difference else self.touched(changed)
+        if len(found) > LONGEST:
+            return "full"
+        return "difference" if is_by_difference else "key"
+
+    def why_full(self, changed: Collection[int]) -> str:
+        """Why all rows are computed where these inputs have changed, if they are."""
+        if self.way == "full":
+            return self.reason
+        blocked = [number for number in changed if number in self.in_full]
+        return self.in_full[blocked[0]].reason if blocked else TOO_LONG
 
     @property
     def reads(self) -> tuple[int, ...]:

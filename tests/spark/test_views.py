@@ -16,6 +16,7 @@ from lakesql.events import BatchCommitted, StepApplied
 from lakesql.ledger.inputs import read_inputs
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project, Row
+from tests.spark.random_inputs import expire_by_hand
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -284,6 +285,25 @@ def test_rows_that_somebody_else_has_changed_in_a_view_are_put_right(shop: Proje
     assert not shop.run_without_java("sums")
     shop.run("sums").check()
     assert rows_of(shop, "sums") == [(1, Decimal("2.00")), (2, Decimal("2.00"))]
+
+
+def test_rows_that_somebody_else_has_changed_are_put_right_though_the_snapshot_that_did_has_expired(
+    shop: Project,
+) -> None:
+    one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
+    shop.record("order_states", [one, one | {"id": 2, "customer": 2}])
+    sums = "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
+    shop.model("sums", sums, mode="materialized_view")
+    shop.run("orders", "sums").check()
+    for change in ("", "DELETE FROM {} WHERE customer = 2"):
+        if change:
+            shop.sql(change.format(shop.table("sums")))
+        rewrite = "options => map('rewrite-all', 'true')"
+        shop.sql(f"CALL lake.system.rewrite_data_files(table => '{shop.namespace}.sums', {rewrite})")
+        expire_by_hand(shop, "sums")
+        assert bool(shop.run_without_java("sums")) is not bool(change)
+        shop.run("sums").check()
+        assert rows_of(shop, "sums") == [(1, Decimal("2.00")), (2, Decimal("2.00"))]
 
 
 def expect(project: Project, that: str) -> None:

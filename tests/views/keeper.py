@@ -194,9 +194,9 @@ def refresh_by_difference(database: Database, plan: ViewPlan, delta: str) -> Ref
 
 def same(one: Rows, other: Rows) -> bool:
     """Whether two tables have the same rows, each as often."""
-    return Counter(map(_spelled, one)) == Counter(map(_spelled, other))
+    return Counter(map(spelled_row, one)) == Counter(map(spelled_row, other))
 
 
-def _spelled(row: Row) -> Row:
+def spelled_row(row: Row) -> Row:
     """A row in which numbers are compared by value: DuckDB has other types for sums and averages than Spark."""
     return tuple(f"{value:.4f}" if isinstance(value, float | Decimal) else value for value in row)

@@ -38,10 +38,12 @@ class Query:
 
 @dataclass(frozen=True)
 class View:
-    """A SELECT with the keys that its configuration gives."""
+    """A SELECT with the keys that its configuration gives, its columns, and those that its GROUP BY is made of."""
 
     text: str
     keys: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+    group: tuple[str, ...] | None = None
 
 
 def random_view(seed: int) -> View:
@@ -63,10 +65,10 @@ class Writer:
             query = self.passed_on(query)
         with_ = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
         if query.group is not None:
-            return View(with_ + query.text, ())
+            return View(with_ + query.text, (), query.columns, query.group)
         names = [column.name for column in query.columns]
         keys = self.dice.sample(names, self.dice.randint(1, min(2, len(names))))
-        return View(with_ + query.text, tuple(keys))
+        return View(with_ + query.text, tuple(keys), query.columns)
 
     def passed_on(self, query: Query) -> Query:
         """A query by the name of a common table expression."""

@@ -124,6 +124,15 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"SELECT id FROM {ORD} WHERE amount < (SELECT sum(paid) FROM {PAY} WHERE paid = amount)",
         ("id",),
     ),
+    "a scalar that is a key": (
+        f"SELECT id, (SELECT count(*) FROM {PAY} p WHERE p.cust = o.cust) AS n FROM {ORD} o",
+        ("id", "n"),
+    ),
+    "a scalar in FROM": (
+        f"SELECT t.n, count(DISTINCT t.id) AS k FROM (SELECT id, (SELECT count(*) FROM {PAY} p WHERE p.cust = o.cust)"
+        f" AS n FROM {ORD} o) AS t JOIN {CUS} c ON c.id = t.n GROUP BY t.n",
+        (),
+    ),
     "two exists": (
         f"SELECT id FROM {ORD} o WHERE EXISTS (SELECT 1 FROM {CUS} c WHERE c.id = o.cust)"
         f" AND NOT EXISTS (SELECT 1 FROM {PAY} p WHERE p.cust = o.cust AND p.paid > o.amount)",

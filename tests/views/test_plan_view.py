@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakesql.errors import ProjectError
-from lakesql.views.plan_view import plan_view
+from lakesql.views.plan_view import LONGEST, TOO_LONG, plan_view
 from lakesql.views.view_tree import ViewInput
 from tests.views.keeper import INPUTS as TABLES
 
@@ -30,6 +30,21 @@ IN_FULL = {
     f"WITH RECURSIVE ^r AS (SELECT id FROM {ORD} UNION ALL SELECT id + 1 FROM r) SELECT id FROM r": "recurs",
 }
 """SELECTs whose every change asks for all of it, each with a word of the reason; ^ stands where that is."""
+
+
+def test_a_select_of_which_it_takes_too_long_a_statement_to_find_the_changes_is_made_in_full() -> None:
+    text = f"SELECT a.id, a.cust FROM {ORD} a JOIN {CUS} b ON a.cust = b.id"
+    ways = []
+    for level in range(8):
+        plan = plan_view(f"SELECT cust, count(DISTINCT id) AS n FROM ({text}) GROUP BY cust", INPUTS)
+        ways.append(plan.way_for({0, 1}))
+        text = (
+            f"SELECT a{level}.id, x{level}.cust FROM {ORD} a{level} JOIN ({text}) x{level} ON x{level}.id = a{level}.id"
+        )
+        text += f" JOIN {CUS} c{level} ON c{level}.id = x{level}.cust"
+        text = f"SELECT id, max(cust) AS cust FROM ({text}) GROUP BY id"
+    assert ways[0] == "key" and ways[-1] == "full" and plan.way == "key" and plan.why_full({0, 1}) == TOO_LONG
+    assert len(plan.touched({0, 1})) > LONGEST
 
 
 @pytest.mark.parametrize("marked", IN_FULL)

@@ -172,6 +172,13 @@ def publish(
             return snapshot_of(facts)
 
 
+def tag_head(table: JavaTable, model: str) -> None:
+    """Give the head of a table that was made with an entry the tag of the model's ledger, as `publish` does."""
+    tag, manage = ledger_tag(model), table.manageSnapshots()
+    place = manage.replaceTag if table.refs().containsKey(tag) else manage.createTag
+    place(tag, table.currentSnapshot().snapshotId()).commit()
+
+
 def discard(staged: Staged) -> None:
     """Delete the files of a staged snapshot, which nobody has seen."""
     io = staged.table.io()

@@ -102,8 +102,7 @@ def open_changed_rows(
     changed = {name: number for number, name in enumerate(tables) if former[name] != inputs[name]}
     way = plan.way_for(changed.values())
     if way == "full":
-        obstacle = next((plan.in_full[number] for number in changed.values() if number in plan.in_full), None)
-        raise InFullError(obstacle.reason if obstacle else plan.reason)
+        raise InFullError(plan.why_full(changed.values()))
     with ExitStack() as held:
         are_few = True
         for name, number in changed.items():

@@ -30,7 +30,16 @@ from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import checked_rows, kept_rows
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.commit import Begun, Staged, begin_commit, publish, stage, stage_nothing, until_published
+from lakesql.engine.ledger.commit import (
+    Begun,
+    Staged,
+    begin_commit,
+    publish,
+    stage,
+    stage_nothing,
+    tag_head,
+    until_published,
+)
 from lakesql.engine.refresh.changed_versions import (
     compare_rows,
     newest_version_ms,
@@ -148,8 +157,8 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
 class _Found:
     """The model's table as a refresh finds it: None where there is none, with the `former` entry of its ledger.
 
-    `is_own`: nobody else has changed its rows since. `is_same`: the SELECT is that of the former refresh, which nobody
-    has asked to be done again (`is_forced`).
+    `is_own`: its snapshots say that nobody else has changed its rows since. `is_same`: the SELECT is that of the former
+    refresh, which nobody has asked to be done again (`is_forced`).
     """
 
     table: snapshots.JavaTable | None
@@ -191,7 +200,7 @@ def _exchange_rows(
     if found.former is None or not found.is_same:
         pass  # there is nothing to go on from
     elif not found.is_own:
-        _say(refresh, f"all rows are made anew: somebody else has changed rows of {refresh.select.model.table}")
+        _say(refresh, f"all rows are made anew: somebody else may have changed rows of {refresh.select.model.table}")
     elif _are_few(refresh, found.table, [*tables.values()]):
         how = "in full, as they are few"
     else:
@@ -215,7 +224,7 @@ def _keep_versions(
         kept = f"{model.table} keeps its versions, and its current ones are compared: no table has the former rows"
         _say(refresh, f"{kept}. To begin anew: lakesql drop {model.name}, then run it")
     if found.former is not None and not found.is_own:
-        _say(refresh, f"somebody else has changed rows of {model.table}: its versions are compared as they are")
+        _say(refresh, f"somebody else may have changed rows of {model.table}: its versions are compared as they are")
     show_inputs(session, tables, read_inputs(entry.inputs))
     newest_ms = max(map(changed_at_ms, tables.values()), default=0)
     return _refresh_versions(refresh, session, entry, found.former if found.is_own else None, newest_ms)
@@ -536,5 +545,6 @@ def _make_table(
             session.sql(alter_table(spec.name, comment))
     if spec.order_by:
         session.sql(alter_table(spec.name, order_text(spec.order_by)))
-    head = snapshots.load_table(session, spec.name).currentSnapshot()
-    return snapshots.read_snapshot(head)
+    table = snapshots.load_table(session, spec.name)
+    tag_head(table, entry.model)
+    return snapshots.read_snapshot(table.currentSnapshot())
