@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog, check_checkpoints
+from lakesql.catalog.tables import load_table_state
 from lakesql.clock import now_ms
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
@@ -23,7 +24,7 @@ from lakesql.engine.spark.session import Opening, kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
 from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, reads_model, stored_refs
 from lakesql.model.config import AvailableNow
 from lakesql.model.maintenance_tasks import rewrite_of
 from lakesql.names import REBUILD_SUFFIX
@@ -158,6 +159,7 @@ class ModelJobs:
     """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts in their place.
 
     `prepared` are the checkpoints that streams have run from. `changes` are those of the tables that its views read.
+    `told` are the models of which it was said that they wait for a table, and `ended` those that make none any more.
     """
 
     context: RunContext
@@ -167,6 +169,8 @@ class ModelJobs:
     jobs_by: JobsBy | None = None
     prepared: dict[str, str] = field(default_factory=dict)
     changes: SharedChanges = field(default_factory=SharedChanges)
+    told: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
 
     def start(self, model: str, emit: Emit) -> Job | None:
         """The model's job, running; None while it waits for a lease."""
@@ -174,10 +178,28 @@ class ModelJobs:
         return start(model, emit)
 
     def start_model(self, model: str, emit: Emit) -> Job | None:
-        """The model's own job: its stream, or the refreshes of one that reads tables."""
+        """The model's own job: its stream, or the refreshes of one that reads tables; None while what it reads has no
+        table, which the first refresh of another model of the run makes."""
+        awaited = self._find_awaited(model) if self.continuous else ""
+        if awaited:
+            if model not in self.told:
+                emit(Noted(f"waits for the table of '{awaited}', which its first refresh makes", now_ms(), model))
+            self.told.add(model)
+            return None
         if self.selects[model].select.model.config.reads == "tables":
             return self.start_refreshes(model, emit)
         return self.start_stream(model, emit)
+
+    def _find_awaited(self, model: str) -> str:
+        """A model over tables in this run that the model reads, and whose table is still to be made; '' of none."""
+        manifest, reader = self.context.manifest, self.selects[model].select.model
+        read = {found.name for found in stored_refs(manifest, reader)}
+        read |= {found.name for found in reader.facts.streams if reads_model(manifest, found.name) is not None}
+        for name in sorted(read & self.selects.keys() - self.ended):
+            other = self.selects[name].select.model
+            if other.config.reads == "tables" and load_table_state(self.context.catalog, other.table) is None:
+                return name
+        return ""
 
     def start_refreshes(self, model: str, emit: Emit, *, is_forced: bool = False) -> RefreshJob | None:
         """The refreshes of a model over tables, on a session of their own; None while it waits for its lease."""
@@ -285,6 +307,7 @@ class ModelJobs:
 
     def release(self, model: str) -> None:
         """Give the leases back."""
+        self.ended.add(model)
         self.leases.release(model + REBUILD_SUFFIX)
         self.leases.release(model)
 

@@ -240,6 +240,19 @@ def test_two_rows_of_one_key_are_refused(shop: Project) -> None:
     assert rows_of(shop, "paid") == [(1, Decimal("2.00"))]
 
 
+def test_a_continuous_run_makes_views_of_views_that_have_no_table_yet(shop: Project) -> None:
+    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
+    shop.model("sums", "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer", mode="table")
+    shop.model("n", "SELECT count(*) AS n FROM {sums!r}", mode="materialized_view")
+    shop.run("orders").check()
+    shop.run("sums", "n", continuous=True, until=lambda: shop.has("n")).check()
+    assert rows_of(shop, "n") == [(1,)]
+    shop.model("ratio", "SELECT id, 1 / (amount - 2) AS x FROM {orders!r}", mode="table")
+    shop.model("of_ratio", "SELECT count(*) AS n FROM {ratio!r}", mode="materialized_view")
+    ran = shop.run("ratio", "of_ratio", continuous=True)
+    assert ran.conditions("of_ratio") == ["table-missing"], "what it waits for has failed"
+
+
 def test_what_is_no_iceberg_table_is_refused(shop: Project, tmp_path: Path) -> None:
     session, name = shop.lake.session, f"spark_catalog.default.{shop.namespace}_ids"
     session.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/ids' AS SELECT 1 AS id")
