@@ -46,6 +46,7 @@ from lakesql.project.profiles import Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, SeedSettings, Settings
 from lakesql.project.size import Size
 from lakesql.records.formats.csv import Csv
+from lakesql.registry.connection import Registry
 from lakesql.review.verdicts import CAUSES, MEANINGS, VERDICTS
 from lakesql.seed.seed_contract import SeedColumnOptions, SeedOptions
 from lakesql.source.kinds import CONNECTIONS
@@ -101,7 +102,7 @@ def connection_sections() -> str:
     """The types of connections and the keys of each."""
     parts = [
         f"#### `type: {name}`\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}"
-        for name, kind in CONNECTIONS.items()
+        for name, kind in (*CONNECTIONS.items(), (Registry.kind, Registry))
     ]
     return "\n\n".join(parts)
 

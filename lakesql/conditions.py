@@ -25,7 +25,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the SELECT where the message points.",
     ),
     "avro-schema": Condition(
-        "The Avro schema of a stream does not exist, is not one, or lacks a column of the contract.",
+        "The Avro schema of a stream does not exist, is not one, or lacks a column of the contract; of a stream with a "
+        "`registry`, none of the schemas has it, or it is of a type that holds itself.",
         "Correct the path in `schema:`, the file, or the contract.",
     ),
     "bad-call": Condition(
@@ -733,6 +734,20 @@ CONDITIONS: dict[str, Condition] = {
         "A model is being rebuilt by another process, or its rebuild was stopped.",
         "Wait until that is done. To continue a rebuild that was stopped, or has broken off: `lakesql rebuild MODEL`.",
     ),
+    "registry-options": Condition(
+        "The options of a schema registry contradict each other, or its client does not take them.",
+        "Give a `url`, or a `path`; `user` and `password`, or a `token`; and in `options` only what has no key.",
+    ),
+    "registry-stateful": Condition(
+        "A model that keeps state (an aggregate, a join of streams, a DISTINCT) reads a stream with a `registry`: its "
+        "query cannot take up a schema that is new while it runs.",
+        "Land the stream with a model in mode `append`, and let the model that keeps state read that one's table, by "
+        "`stream('landed')`.",
+    ),
+    "registry-unreachable": Condition(
+        "A schema registry does not answer, or the folder in its place is not there. The batch is read again.",
+        "Look whether it runs, and correct `url`, `path` or `ca` of the connection.",
+    ),
     "results-missing": Condition(
         "There is no run_results.json for `result:`, nor for data tests a test_results.json: nothing has been run into "
         "that folder.",
@@ -1065,7 +1080,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "unknown-connection-type": Condition(
         "A connection has no type, or one that lakesql does not know.",
-        "Use `recorded`, `files`, `rate` or `kafka`.",
+        "Use `recorded`, `files`, `rate`, `kafka` or `registry`.",
     ),
     "unknown-field": Condition(
         "A SELECT names a field that a struct does not have.",

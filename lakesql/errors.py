@@ -141,6 +141,7 @@ EXTRAS = {
     "psycopg": "postgres",
     "boto3": "glue",
     "confluent_kafka": "kafka",
+    **dict.fromkeys(("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools"), "registry"),
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
 }
 """The modules that an extra of lakesql's installs, each with the extra."""

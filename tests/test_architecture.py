@@ -44,7 +44,7 @@ LAYERS = (
     ("views",),
     ("template", "select", "stream"),
     ("project",),
-    ("source", "records"),
+    ("source", "records", "registry"),
     (
         "address",
         "clock",
@@ -88,7 +88,7 @@ PLACES = {
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),
-    "confluent_kafka": ("source/kafka_client.py",),
+    "confluent_kafka": ("source/kafka_client.py", "registry/registry_client.py"),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 

@@ -19,6 +19,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.location import local_folder
 from lakesql.project.files import read_project
 from lakesql.project.profiles import Target, load_target, resolve_paths
+from lakesql.registry.registry_client import check_registry
 from lakesql.source.kafka import Kafka
 from lakesql.source.source import Source
 from lakesql.stream.stream import Stream
@@ -79,6 +80,8 @@ def check_everything(options: Options) -> Iterator[CheckResult]:
     for name, connection in target.connections.items():
         streams = [stream for stream in declared if stream.connection == name]
         yield _result(f"connection {name}", _attempt(partial(check_connection, connection, streams)))
+    for name, registry in target.registries.items():
+        yield _result(f"connection {name}", _attempt(partial(check_registry, registry)))
 
 
 def _attempt(check: Callable[[], T]) -> T | LakesqlError:

@@ -29,6 +29,7 @@ from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
 from lakesql.project.procedures import read_maintenance
 from lakesql.project.yaml import parse_yaml
+from lakesql.registry.connection import Registry
 from lakesql.source.kinds import CONNECTIONS
 from lakesql.source.source import Source
 
@@ -127,15 +128,46 @@ def _read_catalog(node: Node) -> Catalog:
     return replace(catalog, properties=properties)
 
 
-def _read_connection(name: str, node: Node) -> Source:
+def _word_of(node: Node) -> str:
+    """The `type` of a connection; '' where it says none."""
     given = node.get("type")
-    word = given.value if given and isinstance(given.value, str) else ""
+    return given.value if given and isinstance(given.value, str) else ""
+
+
+def _read_connections(node: Node) -> dict[str, Source]:
+    """Those that streams are read from."""
+    found = {name: entry for name, entry in node.entries().items() if not _is_registry(entry)}
+    return read_entries(replace(node, value=found), _read_connection)
+
+
+def _is_registry(node: Node) -> bool:
+    return isinstance(node.value, Mapping) and _word_of(node) == Registry.kind
+
+
+def read_registries(target: Node) -> dict[str, Registry]:
+    """Those of a target's connections that are schema registries; what is no mapping is told of elsewhere."""
+    connections = target.get("connections") if isinstance(target.value, Mapping) else None
+    if connections is None or not isinstance(connections.value, Mapping):
+        return {}
+    found = {name: entry for name, entry in connections.value.items() if _is_registry(entry)}
+    return read_entries(replace(connections, value=found), _read_registry)
+
+
+def _read_registry(name: str, node: Node) -> Registry:
+    found = decode(node, Registry, what=f"connection '{name}'", ignore=frozenset({"type"}))
+    if problems := list(found.problems(name, node)):
+        raise ProjectError(problems)
+    return found
+
+
+def _read_connection(name: str, node: Node) -> Source:
+    given, word = node.get("type"), _word_of(node)
     kind = CONNECTIONS.get(word)
     if kind is None:
         raise ProjectError.of(
             "unknown-connection-type",
             f"Connection '{name}' has no type that lakesql knows.",
-            fix=did_you_mean(word, CONNECTIONS),
+            fix=did_you_mean(word, (*CONNECTIONS, Registry.kind)),
             place=given.place if given else node.place,
         )
     return decode(node, kind, what=f"connection '{name}'", ignore=frozenset({"type"}))
@@ -195,8 +227,9 @@ class Target:
     retries: Retries = option("How transient errors are retried.", factory=Retries)
     spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)
     connections: Mapping[str, Source] = option(
-        "Where streams are read from, by name.", factory=dict, read=lambda node: read_entries(node, _read_connection)
+        "Where streams are read from, by name, and schema registries.", factory=dict, read=_read_connections
     )
+    registries: Mapping[str, Registry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +249,14 @@ def load_target(profile: str, target: str | None, directories: list[Path], envir
     try:
         root = _read_profiles(directories)
         name, output = _find_output(root, profile, target, environ)
-        found = decode(
-            render_env(output, environ), Target, what=f"target '{name}'", words="target", given={"name": name}
-        )
+        rendered = render_env(output, environ)
+        problems: list[Problem] = []
+        registries = collect(problems, lambda: read_registries(rendered))
+        given = {"name": name, "registries": registries}
+        what = f"target '{name}'"
+        found = collect(problems, lambda: decode(rendered, Target, what=what, words="target", given=given))
+        if found is None or problems:
+            raise ProjectError(problems)
         _check_conf(found, output)
         return found if found.namespace else replace(found, namespace=check_name(Node(profile, root.keys[profile])))
     except ProjectError as error:
@@ -365,6 +403,7 @@ def resolve_paths(target: Target, directory: Path) -> Target:
         catalog=replace(catalog, uri=uri, warehouse=warehouse),
         checkpoints=absolute(target.checkpoints, directory),
         connections={name: found.resolved(directory) for name, found in target.connections.items()},
+        registries={name: found.resolved(directory) for name, found in target.registries.items()},
     )
 
 

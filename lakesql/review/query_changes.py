@@ -184,7 +184,10 @@ def _say_watermark(watermark: Watermark | None) -> str:
     return f"a watermark on {watermark.column}" if watermark else "no watermark"
 
 
-_READ = ("format", "schema", "envelope", "key", "csv", "source_table", "add_fields_prefix")
+_READ = (
+    *("format", "schema", "registry", "wire", "subject"),
+    *("envelope", "key", "csv", "source_table", "add_fields_prefix"),
+)
 
 
 def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:

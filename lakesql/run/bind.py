@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.registry.schemas import StreamSchemas
 from lakesql.source.kinds import model_table, project_files
 from lakesql.stream.avro_schema import read_avro_schema
 from lakesql.stream.stream import Stream
@@ -48,6 +49,12 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
             needs_past=not select.is_copy,
             table=read.table,
         )
+    if stream.registry and select.query.stateful:
+        raise ProjectError.of(
+            "registry-stateful",
+            f"Model '{select.model.name}' keeps state, and values of its stream '{name}' name schemas of a registry.",
+            place=select.model.place,
+        )
     return replace(
         bind_stream(manifest, stream),
         sequence=tuple(select.sequence.values()),
@@ -74,6 +81,8 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             place=stream.place,
         )
     binding = StreamBinding(stream, connections[stream.connection])
+    if stream.registry:
+        return _with_registry(manifest, binding)
     if stream.record_format.has_typed_rows and not stream.schema and binding.source.brings != "files":
         raise ProjectError.of(
             "format-needs-files",
@@ -81,3 +90,23 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             place=stream.place,
         )
     return replace(binding, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else binding
+
+
+def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
+    """The stream with its registry, of whose schemas none is known yet."""
+    stream, target = binding.stream, manifest.target
+    registry = target.registries.get(stream.registry)
+    if registry is None:
+        raise ProjectError.of(
+            "unknown-connection",
+            f"Target '{target.name}' has no connection '{stream.registry}' of type 'registry', which '{stream.name}' "
+            "names.",
+            fix=did_you_mean(stream.registry, target.registries),
+            place=stream.place,
+        )
+    folder = f"{target.checkpoints.rstrip('/')}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
+    return replace(binding, registry=registry, schemas=StreamSchemas(stream.wire), schemas_folder=folder)
+
+
+SCHEMAS_FOLDER = "_schemas"
+"""Beside the checkpoints of models: the schemas that were fetched of registries."""

@@ -14,6 +14,7 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
+from lakesql.registry.connection import Wire
 from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
@@ -201,6 +202,20 @@ class _StreamOptions:
         "Avro in topics: the .avsc file with the schema that values are written in, relative to the project.",
         default="",
     )
+    registry: str = option(
+        "Avro in topics: the connection of type `registry` that has the schemas which values name by an id.",
+        default="",
+    )
+    wire: Wire = option(
+        "With a `registry`: where a value names its schema. `confluent`: in a byte 0 and 4 bytes before it. "
+        "`apicurio`: in a byte 0 and 8 bytes. `apicurio_headers`: in the record's header `apicurio.value.contentId`.",
+        default="confluent",
+    )
+    subject: str = option(
+        "With a `registry`: the subject whose newest schema says what columns were called before and what is read "
+        "where a record lacks one; `<topic>-value` if left out.",
+        default="",
+    )
     envelope: Envelope = option(
         "What a record is besides its row: nothing, or a change, as Debezium writes it, its ExtractNewRecordState, or "
         "AWS DMS.",
@@ -302,6 +317,9 @@ class Stream:
     ignore_corrupt: Literal["refuse", "dead_letter"] = "refuse"
     infinity: Infinity = "dead_letter"
     add_fields_prefix: str | None = None
+    registry: str = ""
+    wire: Wire = "confluent"
+    subject: str = ""
     has_table_changes: bool = False
     """Whether it is another model's table whose rows change: it is read by its changes, and `key` tells them apart."""
 
@@ -327,6 +345,14 @@ class Stream:
         from lakesql.records.kinds_of_records import ENVELOPES
 
         return ENVELOPES[self.envelope]
+
+    @property
+    def value_subject(self) -> str:
+        """The subject of its values' schemas in the registry; '' where it reads several topics and names none."""
+        if self.subject or not self.registry:
+            return self.subject
+        topics = self.origin.find_topics(tuple)
+        return f"{topics[0]}-value" if len(topics) == 1 else ""
 
     @property
     def reads_several(self) -> bool:
@@ -390,8 +416,15 @@ def read_stream(node: Node) -> Stream:
         ignore_corrupt=options.ignore_corrupt,
         infinity=options.infinity,
         add_fields_prefix=options.add_fields_prefix,
+        registry=options.registry,
+        wire=options.wire,
+        subject=options.subject,
     )
-    for check in (_check_origin, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
+    checks = (
+        *(_check_origin, _check_references, _check_columns, _check_format, _check_registry, _check_text),
+        _check_envelope,
+    )
+    for check in checks:
         problems.extend(check(stream, node))
     if problems:
         raise ProjectError(problems)
@@ -538,8 +571,9 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
     if in_topics and not kind.is_for_records:
         what = f"Stream '{stream.name}' has format '{stream.format}', and a topic holds no files."
         yield Problem("format-needs-files", what, place=place)
-    elif in_topics and kind.needs_schema and not path:
-        what = f"Stream '{stream.name}' lacks 'schema': the .avsc file with the schema of the topic's values."
+    elif in_topics and kind.needs_schema and not path and not stream.registry:
+        what = f"Stream '{stream.name}' lacks 'schema', the .avsc file with the schema of the topic's values, or the "
+        what += "'registry' that has the schemas which they name."
         why = "A value in Avro does not say how it is written; files in Avro do."
         yield Problem("missing-option", what, why, place=place)
     elif path and not (in_topics and kind.needs_schema):
@@ -547,6 +581,24 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
         yield Problem("wrong-value", what, place=place)
     elif path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
         yield Problem("outside-project", f"The path '{path}' leaves the project.", place=place)
+
+
+def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
+    """Whether what is said of a registry goes with format and origin, and is said at all."""
+    if not stream.registry:
+        for key in ("wire", "subject"):
+            if key in node.entries():
+                what = f"Stream '{stream.name}' says '{key}', and no 'registry' that its values name schemas of."
+                yield Problem("wrong-value", what, place=node.key_place(key))
+        return
+    place = node.entries()["registry"].place
+    if stream.origin.brings != "records" or not stream.record_format.needs_schema:
+        what = f"Stream '{stream.name}' has a 'registry', which only topics of format 'avro' have."
+        yield Problem("wrong-value", what, place=place)
+    elif stream.schema:
+        what = f"Stream '{stream.name}' has a 'schema' and a 'registry'."
+        why = "Values are either all written with one schema, or each names its own."
+        yield Problem("wrong-value", what, why, "Keep one of the two.", place)
 
 
 def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,17 @@ from lakesql.engine.spark.java import find_java
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A module of Maven's, with all that it needs unless `alone`. `classifiers` are the files of it: '' is its jar."""
+    """A module of Maven's, with all that it needs unless `alone`. `classifiers` are the files of it: '' is its jar.
+
+    One whose `extension` is `tar.gz` is unpacked.
+    """
 
     organisation: str
     name: str
     revision: str
     classifiers: tuple[str, ...] = ("",)
     alone: bool = False
+    extension: str = "jar"
 
 
 SERVERS: dict[str, tuple[Dependency, ...]] = {
@@ -41,6 +46,9 @@ SERVERS: dict[str, tuple[Dependency, ...]] = {
     ),
     "debezium-postgres": (Dependency("io.debezium", "debezium-connector-postgres", "3.7.0.Final"),),
     "debezium-mariadb": (Dependency("io.debezium", "debezium-connector-mariadb", "3.5.0.Final"),),
+    "apicurio": (
+        Dependency("io.apicurio", "apicurio-registry-app", "3.0.9", ("all",), alone=True, extension="tar.gz"),
+    ),
     "nessie": (Dependency("org.projectnessie.nessie", "nessie-quarkus", "0.99.0", ("runner",), alone=True),),
     "rest": (
         Dependency("org.xerial", "sqlite-jdbc", "3.53.2.0"),
@@ -53,7 +61,7 @@ SERVERS: dict[str, tuple[Dependency, ...]] = {
     ),
 }
 """What each server, or a plugin of one, is made of. These versions work together; newer ones lack modules (Kafka 4.4.0,
-open-api 1.12.0)."""
+open-api 1.12.0, Apicurio 3.3.3 for Java 17)."""
 
 
 def fetch_server(name: str) -> list[Path]:
@@ -64,6 +72,7 @@ def fetch_server(name: str) -> list[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as work:
             _run_ivy(module, Path(work))
+            _unpack(Path(work, "jars"))
             try:
                 Path(work, "jars").rename(folder)  # whole, or not at all
             except OSError:
@@ -97,9 +106,13 @@ def render_module(dependencies: tuple[Dependency, ...]) -> str:
     )
 
 
-def render_settings(repository: str | None) -> str:
-    """Ivy's settings: one Maven repository, Maven Central if it is None."""
+def render_settings(repository: str | None, reads_poms: bool = True) -> str:
+    """Ivy's settings: one Maven repository, Maven Central if it is None.
+
+    What needs nothing else can be had without its POM, whose parents may not be there.
+    """
     root = f" root={quoteattr(repository.rstrip('/') + '/')}" if repository else ""
+    poms = "" if reads_poms else ' usepoms="false"'
     return "\n".join(
         [
             "<ivysettings>",
@@ -108,7 +121,7 @@ def render_settings(repository: str | None) -> str:
             '    <timeout-constraint name="bounded" connectionTimeout="20000" readTimeout="60000"/>',
             "  </timeout-constraints>",
             "  <resolvers>",
-            f'    <ibiblio name="maven" m2compatible="true" timeoutConstraint="bounded"{root}/>',
+            f'    <ibiblio name="maven" m2compatible="true" timeoutConstraint="bounded"{root}{poms}/>',
             "  </resolvers>",
             "</ivysettings>",
         ]
@@ -120,24 +133,34 @@ def _render(found: Dependency) -> str:
     attributes += ' transitive="false"' if found.alone else ""
     if found.classifiers == ("",):
         return f"    <dependency {attributes}/>"
+    kind = f'type="{found.extension}" ext="{found.extension}"'
     artifacts = "".join(
-        f'<artifact name="{found.name}" type="jar"' + (f' m:classifier="{one}"/>' if one else "/>")
+        f'<artifact name="{found.name}" {kind}' + (f' m:classifier="{one}"/>' if one else "/>")
         for one in found.classifiers
     )
     return f"    <dependency {attributes}>{artifacts}</dependency>"
 
 
+def _unpack(folder: Path) -> None:
+    """Put what the archives of a folder hold in their place."""
+    for archive in folder.glob("*.tar.gz"):
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+        archive.unlink()
+
+
 def _run_ivy(module: str, work: Path) -> None:
     """Retrieve a module's jars into `work`/jars."""
     (work / "ivy.xml").write_text(module)
-    (work / "settings.xml").write_text(render_settings(os.environ.get("LAKESQL_MAVEN_URL")))
+    settings = render_settings(os.environ.get("LAKESQL_MAVEN_URL"), reads_poms="tar.gz" not in module)
+    (work / "settings.xml").write_text(settings)
     command: list[str | Path] = [
         find_java(os.environ).binary,
         *("-jar", next(spark_jars().glob("ivy-*.jar"))),
         *("-settings", work / "settings.xml"),
         *("-ivy", work / "ivy.xml"),
         *("-cache", work / "cache"),
-        *("-types", "jar", "bundle"),
+        *("-types", "jar", "bundle", "tar.gz"),
         *("-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import to_avro
 
-from lakesql.engine.records.avro_value import avro_row
+from lakesql.engine.records.avro_value import avro_columns
+from lakesql.engine.records.parse import with_each
 
 TIME = {"type": "long", "logicalType": "timestamp-micros"}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 4}
@@ -46,7 +47,7 @@ def test_a_value_of_another_type_is_taken_where_nothing_of_it_is_lost(
     column = ("a", T._parse_datatype_string(wanted))
     for each, is_null in ((record, False), (F.struct(F.lit(None).cast(given).alias("a")), True)):
         frame = spark.range(1).select(to_avro(each, schema).alias("value"))
-        read = frame.select(avro_row(F.col("value"), [column], schema, "wrong").alias("row"))
+        read = with_each(frame, avro_columns(F.col("value"), [column], schema, "row", "wrong"))
         (found,) = read.select("row.wrong", F.col("row.a").isNull().alias("is_null")).collect()
         assert (found["wrong"] is None) == (fits or is_null)
         assert found["is_null"] == is_null or not fits

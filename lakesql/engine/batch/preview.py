@@ -8,6 +8,7 @@ from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import union_letters
 from lakesql.engine.batch.file_headers import batch_bindings
+from lakesql.engine.batch.new_schemas import preview_schemas
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import BatchRows, checked_rows, find_letters, kept_rows, open_streams
 from lakesql.engine.batch.sink import Sink
@@ -22,7 +23,8 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the model.
     """
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
-    sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
+    bindings = preview_schemas(arrived, sink.bindings)
+    sink = sink.over(batch_bindings(session, arrived, bindings, sink.emit))
     records, feed = open_streams(sink, arrived, counters, Moves())
     checked = None
     made = with_valid_text(session.sql(select.text), select, sink.bindings, counters)

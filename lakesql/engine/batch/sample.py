@@ -14,6 +14,7 @@ from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import give_rows
 from lakesql.engine.batch.file_headers import batch_bindings
+from lakesql.engine.batch.new_schemas import preview_schemas
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
@@ -34,6 +35,7 @@ def preview_rows(
         arrived = with_nanoseconds(session, read_records(session, (binding,), brokers), (binding,))
         of_files = batch_bindings(session, arrived, (binding,), lambda _: None)
         first = arrived.limit(RECORDS).persist()
+        of_files = preview_schemas(first, of_files)
         (parsed,) = Parsing(select, of_files).parse(first)
         for reason, count in parsed.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
             records += count

@@ -12,6 +12,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.new_columns import Follow
+from lakesql.engine.batch.new_schemas import KnownSchemas
 from lakesql.engine.batch.other_capitals import Capitals
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
@@ -46,6 +47,7 @@ class Sink:
     capitals: Capitals = field(default_factory=Capitals)
     tombstones: Tombstones = field(default_factory=Tombstones)
     moves: Moves = field(default_factory=Moves)
+    schemas: KnownSchemas = field(default_factory=KnownSchemas)
     keeper: Keeper | None = None
     companion: QueryProgress | None = None
     arrivals: Callable[[], Arrivals] | None = None

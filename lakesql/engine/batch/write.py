@@ -62,6 +62,10 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     5. Publish the staged snapshot with the ledger entry, which the catalog checks atomically.  Everything; the replay
        stops at step 1.
     """
+    return sink.schemas.write(sink, arrived, lambda known: _write_batch(known, arrived, batch))
+
+
+def _write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     started = time.monotonic()
     session, model = arrived.sparkSession, sink.model
     sink.reached("look-up")

@@ -1,4 +1,4 @@
-"""Avro without a registry: values that are one record each, in a schema that the project holds."""
+"""Values in Avro, and what becomes of them where the contract has other types."""
 
 from __future__ import annotations
 
@@ -13,36 +13,89 @@ from pyspark.sql.avro.functions import from_avro
 
 from lakesql.engine.records.folded import all_of
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
+from lakesql.engine.spark.gateway import java_class
 
 MISFIT = "not a record of the Avro schema"
 
-_TAIL = b"lakesql."
+TAIL = b"lakesql."
+"""Avro's reader says nothing of bytes that are left over, which are a sign of another schema. So these known bytes are
+put behind the value, and read as a second field: they are found where the record is whole, and ends there."""
 
 
-def avro_row(value: Column, columns: Sequence[tuple[str, T.DataType]], schema: str, corrupt: str) -> Column:
-    """A binary value as a struct of `columns`, each of its type, and `corrupt`: what is wrong, or NULL.
+def avro_columns(
+    value: Column, columns: Sequence[tuple[str, T.DataType]], schema: str, row: str, corrupt: str
+) -> dict[str, Column]:
+    """The columns that reading adds to a raw record, in their order: what the schema reads, and the row.
 
-    `schema` is the writer's, as JSON; what it calls by a column's name becomes the column. Avro's reader says nothing
-    of bytes that are left over, which are a sign of another schema. So eight known bytes are put behind the value, and
-    read as a second field: they are found where the record is whole, and ends there.
+    `row` is a struct of `columns`, each of its type, and `corrupt`: what is wrong, or NULL. `schema` is the writer's,
+    as JSON; what it calls by a column's name becomes the column.
     """
-    read = from_avro(F.concat(value, F.lit(_TAIL)), _with_tail(schema), {"mode": "PERMISSIVE"})
-
-    def row(found: Column) -> Column:
-        body = found["body"]
-        is_whole = F.coalesce(found["tail"] == F.lit(_TAIL), F.lit(False))
-        wrong = F.when(~is_whole, F.lit(MISFIT))
-        for name, wanted in columns:
-            said = F.lit(f"{name}: not a {wanted.simpleString()}, or out of its range")
-            wrong = wrong.when(~_fits(body[name], wanted), said)
-        return F.struct(*(_convert(body[name], wanted).alias(name) for name, wanted in columns), wrong.alias(corrupt))
-
-    # A lambda binds what was read, so that it is read once and not once per column.
-    return F.transform(F.array(read), row)[0]
+    read = from_avro(F.concat(value, F.lit(TAIL)), with_tail(schema), {"mode": "PERMISSIVE"})
+    return {_READ: read, row: struct_of(F.col(_READ), columns, corrupt)}
 
 
-def _with_tail(schema: str) -> str:
-    tail = {"name": "tail", "type": {"type": "fixed", "name": "_lakesql_tail", "size": len(_TAIL)}}
+_READ = "_lakesql_avro"
+
+
+def struct_of(
+    found: Column, columns: Sequence[tuple[str, T.DataType]], corrupt: str, kind: T.StructType | None = None
+) -> Column:
+    """What was read as a struct of `columns`, each of its type, and `corrupt`: what is wrong, or NULL.
+
+    `kind` is the type of what was read, where that is known: a value that has its type is taken as it is.
+    """
+    body = found["body"]
+    is_whole = F.coalesce(found["tail"] == F.lit(TAIL), F.lit(False))
+    wrong = F.when(~is_whole, F.lit(MISFIT))
+    types = {} if kind is None else {field.name: field.dataType for field in kind.fields}
+    values = []
+    for name, wanted in columns:
+        if types.get(name) == wanted and not _is_dated(wanted):
+            values.append(body[name].alias(name))
+            continue
+        said = F.lit(f"{name}: not a {wanted.simpleString()}, or out of its range")
+        if name in types and not can_convert(types[name], wanted):
+            wrong = wrong.when(body[name].isNotNull(), said)
+            values.append(F.lit(None).cast(wanted).alias(name))
+            continue
+        wrong = wrong.when(~_fits(body[name], wanted), said)
+        values.append(_convert(body[name], wanted).alias(name))
+    return F.struct(*values, wrong.alias(corrupt))
+
+
+def can_convert(found: T.DataType, wanted: T.DataType) -> bool:
+    """Whether values of the one type may be values of the other: Spark refuses a cast of others before it is run."""
+    match found, wanted:
+        case T.StructType(), T.StructType():
+            types = {field.name.lower(): field.dataType for field in found.fields}
+            return all(can_convert(types[field.name.lower()], field.dataType) for field in wanted.fields)
+        case T.ArrayType(), T.ArrayType():
+            return can_convert(found.elementType, wanted.elementType)
+        case T.MapType(), T.MapType():
+            return can_convert(found.valueType, wanted.valueType)
+        case (T.StructType() | T.ArrayType() | T.MapType(), _) | (_, T.StructType() | T.ArrayType() | T.MapType()):
+            return False
+    java_type = java_class("org.apache.spark.sql.types.DataType").fromJson
+    cast = java_class("org.apache.spark.sql.catalyst.expressions.Cast")
+    return bool(cast.canTryCast(java_type(found.json()), java_type(wanted.json())))
+
+
+def _is_dated(kind: T.DataType) -> bool:
+    """Whether a value of the type may lie in a year that no table takes."""
+    match kind:
+        case T.StructType(fields=fields):
+            return any(_is_dated(field.dataType) for field in fields)
+        case T.ArrayType(elementType=element):
+            return _is_dated(element)
+        case T.MapType(valueType=element):
+            return _is_dated(element)
+        case _:
+            return isinstance(kind, T.TimestampType | T.TimestampNTZType | T.DateType)
+
+
+def with_tail(schema: str) -> str:
+    """The schema of a value with the known bytes behind it."""
+    tail = {"name": "tail", "type": {"type": "fixed", "name": "_lakesql_tail", "size": len(TAIL)}}
     fields = [{"name": "body", "type": json.loads(schema)}, tail]
     return json.dumps({"type": "record", "name": "_lakesql_read", "fields": fields})
 

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.avro_value import avro_row
+from lakesql.engine.records.avro_value import avro_columns
 from lakesql.engine.records.csv_text import (
     CsvHeader,
     has_line_break,
@@ -43,10 +43,12 @@ from lakesql.engine.records.json_text import (
     parts_of,
     value_of,
 )
+from lakesql.engine.records.registry_value import registry_columns
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.records.formats.csv import Csv
+from lakesql.registry.schemas import StreamSchemas
 from lakesql.stream.stream import RECORD_FIELDS, Encoding, Envelope, Infinity, Unit
 from lakesql.stream.text_encoding import UTF_8
 
@@ -94,6 +96,7 @@ class Contract:
     letter. `encoding` is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a
     dead letter. `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
     `add_fields_prefix` stands before what a flat record says of the change; None where nobody says what does.
+    `schemas` are those that records name by an id of a registry; None where they name none.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -118,6 +121,7 @@ class Contract:
     invalid_text: Literal["replace", "dead_letter"] = "replace"
     is_replayed: bool = False
     add_fields_prefix: str | None = None
+    schemas: StreamSchemas | None = None
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -143,7 +147,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
         *(landed(column).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
-        rejected_struct(F.col(_REASON)),
+        rejected_struct(F.col(_REASON), _detail(contract) if contract.schemas is not None else None),
         *([F.col(TOMBSTONE_KEY)] if contract.tombstones else []),
     )
 
@@ -168,19 +172,28 @@ def raw_struct() -> Column:
     return F.struct(*(F.col(name) for name in RAW_FIELDS)).alias(RAW)
 
 
-def rejected_struct(reason: Column) -> Column:
-    """`_lakesql_rejected`, NULL where `reason` is."""
-    return F.when(reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS)).alias(REJECTED)
+def rejected_struct(reason: Column, detail: Column | None = None) -> Column:
+    """`_lakesql_rejected`, NULL where `reason` is; with the detail where what it is made of is not kept."""
+    details = [] if detail is None else [detail.alias("detail")]
+    return F.when(reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS, *details)).alias(REJECTED)
 
 
 def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
-    """Rejected raw records with the column `detail`: what was wrong, the field named where that is knowable."""
-    details = _first_of((fault.holds, fault.detail()) for fault in _faults(contract))
+    """Rejected raw records with the column `detail`, unless they have it: what was wrong, the field named where that
+    is knowable."""
+    if contract.schemas is not None:
+        return rejected  # its header, which may name its schema, is gone
+    details = _detail(contract)
     if contract.format == "json":
         details = unless_of_registry(details)
     read = {**_read(contract), ROW: _row(contract)}
     found = with_each(_in_utf8(rejected, contract), read).withColumn("detail", details).drop(*read)
     return _as_arrived(found, contract)
+
+
+def _detail(contract: Contract) -> Column:
+    """What is wrong with a record, in words."""
+    return _first_of((fault.holds, fault.detail()) for fault in _faults(contract))
 
 
 def unless_of_registry(detail: Column) -> Column:
@@ -291,6 +304,8 @@ def _read(contract: Contract) -> dict[str, Column]:
     A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
     copies each field of the outermost object once more, as it looks its column up by name, which here are two.
     """
+    if contract.format == "avro":
+        return _read_avro(contract)
     doubt = _doubt(contract)
     texts = {}
     if doubt is not None:
@@ -318,6 +333,14 @@ def _read(contract: Contract) -> dict[str, Column]:
         return F.when(read[CORRUPT].isNull(), taken).otherwise(own)
 
     return {**found, _FINITE: F.when(is_infinite, bound(without, finite))}
+
+
+def _read_avro(contract: Contract) -> dict[str, Column]:
+    """The same for values in Avro, by the stream's own schema or by the one that each names."""
+    wanted = [(column.name, column.type) for column in contract.columns]
+    if contract.schemas is not None:
+        return registry_columns(contract.schemas, wanted, ROW, CORRUPT)
+    return avro_columns(F.col("value"), wanted, contract.schema, ROW, CORRUPT)
 
 
 def _rewritten(columns: T.StructType, row: Column) -> list[Column]:
@@ -400,8 +423,7 @@ def _row(contract: Contract) -> Column:
         case "bytes":
             return F.struct(F.col("value").alias(contract.columns[0].name))
         case "avro":
-            wanted = [(column.name, column.type) for column in contract.columns]
-            return avro_row(F.col("value"), wanted, contract.schema, CORRUPT)
+            return _read_avro(contract)[ROW]
         case "json" | "csv":
             return _without_bombs(contract, _reader(contract)(_text(), _text_type(contract)))
 

@@ -7,6 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from lakesql.model.table_name import TableName
+from lakesql.registry.connection import Registry
+from lakesql.registry.schemas import StreamSchemas
 from lakesql.source.pattern import without_scheme
 from lakesql.source.source import Source
 from lakesql.stream.stream import Stream
@@ -34,7 +36,8 @@ class StreamBinding:
     that are read, where not all are, and `file_type` is what Spark reads them with, where it is not the contract.
     `set_aside` are the paths of files that are left out. `file_order` are the files of a batch of a change feed, in
     which the changes of one come before those of the next. `table` is the table of the project that is read, if one is:
-    its columns are the stream's.
+    its columns are the stream's. `registry` has the schemas that a topic's values name, `schemas` are those that are
+    known, and `schemas_folder` is where these are kept.
     """
 
     stream: Stream
@@ -55,6 +58,9 @@ class StreamBinding:
     set_aside: tuple[str, ...] = ()
     file_order: tuple[str, ...] = ()
     table: TableName | None = None
+    registry: Registry | None = None
+    schemas: StreamSchemas | None = None
+    schemas_folder: str = ""
 
     @property
     def glob(self) -> str | None:
@@ -78,7 +84,7 @@ class StreamBinding:
     @property
     def has_rows(self) -> bool:
         """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
-        return not self.schema and (
+        return not (self.schema or self.registry) and (
             self.has_json or self.stream.record_format.has_typed_rows or self.source.brings == "rows"
         )
 
@@ -158,6 +164,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         invalid_text=stream.invalid_text,
         is_replayed=binding.is_replayed,
         add_fields_prefix=stream.add_fields_prefix,
+        schemas=binding.schemas,
     )
 
 

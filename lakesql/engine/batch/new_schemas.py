@@ -1,0 +1,179 @@
+"""The schemas that a batch's records name by their ids: fetched where one is not known, and kept for good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.records.avro_reader import RecursiveType
+from lakesql.engine.records.registry_value import UNKNOWN_ID, readers_of, written_id
+from lakesql.engine.sources.binding import StreamBinding, contract_columns
+from lakesql.engine.sources.parsed import unpack
+from lakesql.errors import RunError, did_you_mean
+from lakesql.registry.avro import SchemaError, parse_avro
+from lakesql.registry.registry_client import Registered, fetch_newest, fetch_schema
+from lakesql.registry.schemas import StreamSchemas
+
+if TYPE_CHECKING:
+    from lakesql.engine.batch.sink import Sink
+
+R = TypeVar("R")
+
+ASKED_AGAIN_S = 60.0
+"""How long an id that the registry does not have is not asked for again: a schema may be registered after all."""
+
+Bindings = tuple[StreamBinding, ...]
+
+
+class KnownSchemas:
+    """What a query knows of its streams' schemas. A query whose streams have no registry is never asked for any."""
+
+    def __init__(self) -> None:
+        self._bindings: Bindings | None = None
+        self._made: tuple[Sink, Sink] | None = None
+        self._asked_at = 0.0
+
+    def write(self, sink: Sink, arrived: DataFrame, write: Callable[[Sink], R]) -> R:
+        """What `write` does with a batch, over a sink that knows the schemas which its records name.
+
+        A batch is written as if none were new, which costs nothing. A record with an id that nobody has looked up fails
+        the first of its tasks that reads it, before anything was written: then the ids of the batch are looked up, and
+        it is begun anew.
+        """
+        if not any(binding.registry for binding in sink.bindings):
+            return write(sink)
+        if self._bindings is None:
+            self._bindings = with_kept(arrived.sparkSession, sink.bindings)
+        if any(_knows_nothing(binding) for binding in self._bindings) or self._may_ask_again():
+            self._learn(arrived)
+        check_contract(self._bindings)
+        while True:
+            try:
+                return write(self._over(sink))
+            except Exception as error:
+                if UNKNOWN_ID not in str(error):
+                    raise
+                before = self._bindings
+                self._learn(arrived)
+                if self._bindings == before:
+                    raise
+                check_contract(self._bindings)
+
+    def _over(self, sink: Sink) -> Sink:
+        """The sink with what is known: the same one for as long as nothing is new, as it keeps how it parses."""
+        if self._made is None or self._made[0] is not sink or self._made[1].bindings is not self._bindings:
+            assert self._bindings is not None, "what was kept is known"
+            self._made = (sink, sink.over(self._bindings))
+        return self._made[1]
+
+    def _may_ask_again(self) -> bool:
+        has_missing = any(binding.schemas and binding.schemas.missing for binding in self._bindings or ())
+        return has_missing and time.monotonic() - self._asked_at > ASKED_AGAIN_S
+
+    def _learn(self, arrived: DataFrame) -> None:
+        assert self._bindings is not None, "what was kept is known"
+        self._asked_at = time.monotonic()
+        self._bindings = with_schemas(arrived, self._bindings)
+
+
+def with_kept(session: SparkSession, bindings: Bindings) -> Bindings:
+    """The streams with the schemas that earlier runs have fetched."""
+    return tuple(_with_kept(session, binding) for binding in bindings)
+
+
+def _with_kept(session: SparkSession, binding: StreamBinding) -> StreamBinding:
+    if binding.schemas is None:
+        return binding
+    kept = CheckpointFiles(session, binding.schemas_folder).read(_file_of(binding))
+    return replace(binding, schemas=StreamSchemas.parse(kept, binding.schemas.wire))
+
+
+def with_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
+    """The streams with the schemas of all ids that a batch of raw records has."""
+    found = []
+    for index, binding in enumerate(bindings):
+        if binding.schemas is not None:
+            binding = _with_ids(unpack(arrived, index, len(bindings)), binding, binding.schemas)
+        found.append(binding)
+    return tuple(found)
+
+
+def preview_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
+    """The same for records that are only looked at."""
+    if not any(binding.registry for binding in bindings):
+        return bindings
+    found = with_schemas(arrived, with_kept(arrived.sparkSession, bindings))
+    check_contract(found)
+    return found
+
+
+def _knows_nothing(binding: StreamBinding) -> bool:
+    return binding.schemas is not None and not binding.schemas.ids
+
+
+def _file_of(binding: StreamBinding) -> str:
+    return f"{binding.stream.name}.json"
+
+
+def _with_ids(raw: DataFrame, binding: StreamBinding, schemas: StreamSchemas) -> StreamBinding:
+    registry = binding.registry
+    assert registry is not None, "a stream with schemas has a registry"
+    named = raw.select(written_id(schemas.wire).alias("id")).where(F.col("id").isNotNull()).distinct().collect()
+    known = {each.id for each in schemas.known}
+    asked = sorted({int(row["id"]) for row in named} - known)
+    answers = {id_: fetch_schema(registry, id_) for id_ in asked}
+    newest = None
+    if binding.stream.value_subject and (asked or not known):
+        newest = fetch_newest(registry, binding.stream.value_subject)
+    fetched = [each for each in (*answers.values(), newest) if each is not None]
+    missing = [id_ for id_, each in answers.items() if each is None]
+    more = schemas.with_more(fetched, newest.id if newest else None, missing)
+    if more.known != schemas.known:
+        CheckpointFiles(raw.sparkSession, binding.schemas_folder).write(_file_of(binding), more.text())
+    return replace(binding, schemas=more)
+
+
+def check_contract(bindings: Sequence[StreamBinding]) -> None:
+    """Raise `RunError` (`avro-schema`) where a column is in none of the schemas that are known, which are the subject's
+    newest one and those that were seen, or is of a type that holds itself."""
+    for binding in bindings:
+        if binding.schemas is not None:
+            _check_columns(binding, binding.schemas)
+
+
+def _check_columns(binding: StreamBinding, schemas: StreamSchemas) -> None:
+    stream = binding.stream
+    columns = tuple((column.name, column.type) for column in contract_columns(stream))
+    try:
+        readers = readers_of(schemas, columns)
+    except RecursiveType as error:
+        raise RunError.of(
+            "avro-schema",
+            f"'{error.path}' of stream '{stream.name}' is of type {error.name}, which holds itself.",
+            why="No type of Spark's does. Nothing of this batch was written.",
+            fix="Declare the column as a struct, of as many levels as are wanted.",
+            place=stream.place,
+        ) from None
+    if readers.absent and schemas.newest is not None:
+        names = [name for each in schemas.known for name in _field_names(each)]
+        raise RunError.of(
+            "avro-schema",
+            f"No schema that records of stream '{stream.name}' name has {', '.join(readers.absent)}.",
+            why="Nothing of this batch was written.",
+            fix=did_you_mean(readers.absent[0], names),
+            place=stream.place,
+        )
+
+
+def _field_names(each: Registered) -> list[str]:
+    try:
+        record = parse_avro(each.text).record
+    except SchemaError:
+        return []
+    return [field["name"] for field in record["fields"]] if record else []

@@ -1,0 +1,1 @@
+"""Schema registries: what a topic's records were written with, by the ids that they name."""

@@ -1,0 +1,98 @@
+"""A connection to a schema registry, as a profile has it. Pure; `registry_client.py` asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from lakesql.decode import Node, option, read_entries, read_option_text
+from lakesql.errors import Problem
+from lakesql.location import absolute
+
+Wire = Literal["confluent", "apicurio", "apicurio_headers"]
+"""Where a record says which schema it was written with: in a byte 0 and an id of 4 bytes before its value, in a byte 0
+and an id of 8 bytes, or in the header `apicurio.value.contentId`, with nothing before the value."""
+
+
+def _read_options(node: Node) -> dict[str, str]:
+    return read_entries(node, lambda _, entry: read_option_text(entry))
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A schema registry that answers as Confluent's does, or a folder with the schemas that records name."""
+
+    url: str = option(
+        "Its URL, of Apicurio the one that ends with `/apis/ccompat/v7`; several with commas between.", default=""
+    )
+    path: str = option(
+        "Instead of a URL, a folder: `<id>.avsc` is the schema that records name by this id. `lakesql record` writes "
+        "it beside a recording.",
+        default="",
+    )
+    user: str = option("The user who logs in, with `password`.", default="")
+    password: str = option("The user's password.", default="")
+    token: str = option("A bearer token, instead of user and password.", default="")
+    ca: str = option("A PEM file with the certificates that are trusted; those of the machine if left out.", default="")
+    certificate: str = option("A PEM file with the certificate that is shown to the registry.", default="")
+    certificate_key: str = option("A PEM file with its key.", default="")
+    options: Mapping[str, str] = option(
+        "Further options of Confluent's client for Python, such as `proxy` or those of OAuth.",
+        factory=dict,
+        read=_read_options,
+        is_hashed=False,
+    )
+
+    kind: ClassVar[str] = "registry"
+
+    @property
+    def name(self) -> str:
+        """Where it is, in words."""
+        return self.url or self.path
+
+    @property
+    def digest(self) -> str:
+        """What tells it from others: ids of one registry mean nothing in another."""
+        return sha256(self.name.encode()).hexdigest()[:8]
+
+    def resolved(self, directory: Path) -> Self:
+        """The same with the local paths absolute that are relative to a directory."""
+        return replace(
+            self,
+            path=absolute(self.path, directory),
+            ca=absolute(self.ca, directory),
+            certificate=absolute(self.certificate, directory),
+            certificate_key=absolute(self.certificate_key, directory),
+        )
+
+    def problems(self, name: str, node: Node) -> Iterator[Problem]:
+        """What is contradictory in its options. `node` is the connection `name`."""
+        if bool(self.url) == bool(self.path):
+            what = f"Connection '{name}' needs a `url` or a `path`, and not both."
+            yield Problem("registry-options", what, place=node.place)
+        if bool(self.user) != bool(self.password):
+            what = f"Connection '{name}' has a `user` or a `password` alone."
+            yield Problem("registry-options", what, fix="Give both, or a `token`.", place=node.place)
+        if self.user and self.token:
+            what = f"Connection '{name}' has a user with a password, and a token."
+            yield Problem("registry-options", what, fix="Keep one of the two logins.", place=node.key_place("token"))
+        if self.certificate_key and not self.certificate:
+            what = f"Connection '{name}' has a `certificate_key`, and no `certificate`."
+            yield Problem("registry-options", what, place=node.key_place("certificate_key"))
+        for key in sorted(self.options.keys() & _OWN.keys()):
+            what = f"'{key}' of connection '{name}' has a key of its own."
+            yield Problem("registry-options", what, fix=f"Write `{_OWN[key]}`.", place=node.key_place("options"))
+
+
+_OWN: Mapping[str, str] = {
+    "url": "url",
+    "basic.auth.user.info": "user` and `password",
+    "bearer.auth.token": "token",
+    "ssl.ca.location": "ca",
+    "ssl.certificate.location": "certificate",
+    "ssl.key.location": "certificate_key",
+}
+"""Options of the client that the connection has keys for."""

@@ -1,0 +1,123 @@
+"""What a schema registry answers, by Confluent's client, or a folder with schemas in its place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lakesql.errors import ProfileError, TransientError, explain_missing
+from lakesql.registry.avro import SchemaError, parse_avro
+from lakesql.registry.connection import Registry
+from lakesql.secrets import find_secrets
+
+ANSWER_TIMEOUT_S = 10.0
+"""How long a registry may take for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema as the registry has it: its id, its kind (`AVRO`, `JSON`), and its text, which needs no other."""
+
+    id: int
+    kind: str
+    text: str
+
+
+def fetch_schema(registry: Registry, id_: int) -> Registered | None:
+    """The schema of an id; None where the registry has none.
+
+    Raises `TransientError` (`registry-unreachable`) where it does not answer, and `ProfileError` where it refuses the
+    login (`wrong-credentials`), or its client is not installed (`extra-missing`).
+    """
+    if registry.path:
+        file = Path(registry.path, f"{id_}.avsc")
+        return Registered(id_, "AVRO", file.read_text("utf-8")) if file.is_file() else None
+    found = _ask(registry, "get_schema", id_)
+    return None if found is None else _registered(registry, id_, found)
+
+
+def fetch_newest(registry: Registry, subject: str) -> Registered | None:
+    """The newest schema of a subject; None where the registry has no such subject. Raises what `fetch_schema` does."""
+    if registry.path:
+        return None
+    found = _ask(registry, "get_latest_version", subject)
+    return None if found is None else _registered(registry, int(found.schema_id), found.schema)
+
+
+def check_registry(registry: Registry) -> str:
+    """What it is, in words, once it has answered. Raises what `fetch_schema` does, and `registry-unreachable`."""
+    if not registry.path:
+        subjects = _ask(registry, "get_subjects") or []
+        return f"{registry.name}, {len(subjects)} subjects"
+    if not Path(registry.path).is_dir():
+        raise ProfileError.of("registry-unreachable", f"There is no folder {registry.path}.")
+    return registry.path
+
+
+def _registered(registry: Registry, id_: int, found: Any) -> Registered:
+    kind = str(found.schema_type or "AVRO")
+    if kind != "AVRO" or not found.references:
+        return Registered(id_, kind, found.schema_str)
+    try:
+        return Registered(id_, kind, parse_avro(found.schema_str, _referenced(registry, found)).text())
+    except SchemaError:
+        return Registered(id_, kind, found.schema_str)
+
+
+def _referenced(registry: Registry, found: Any) -> list[str]:
+    """The texts of the schemas that one refers to, those first that others refer to."""
+    texts: list[str] = []
+    for reference in found.references or ():
+        version = _ask(registry, "get_version", reference.subject, reference.version)
+        if version is not None:
+            texts += [*_referenced(registry, version.schema), version.schema.schema_str]
+    return list(dict.fromkeys(texts))
+
+
+@cache
+def _client(registry: Registry) -> Any:
+    try:
+        library = import_module("confluent_kafka.schema_registry")
+    except ModuleNotFoundError as error:
+        absent = explain_missing(error)
+        if absent is None:
+            raise
+        raise absent from None
+    settings: dict[str, Any] = {"url": registry.url, "timeout": ANSWER_TIMEOUT_S, **registry.options}
+    if registry.user:
+        settings["basic.auth.user.info"] = f"{registry.user}:{registry.password}"
+    if registry.token:
+        settings |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": registry.token}
+        settings = {"bearer.auth.logical.cluster": "", "bearer.auth.identity.pool.id": "", **settings}
+    files = {
+        "ssl.ca.location": registry.ca,
+        "ssl.certificate.location": registry.certificate,
+        "ssl.key.location": registry.certificate_key,
+    }
+    settings |= {key: path for key, path in files.items() if path}
+    try:
+        return library.SchemaRegistryClient(settings)
+    except (ValueError, TypeError, OSError) as error:
+        why = find_secrets(os.environ).redact(str(error))
+        raise ProfileError.of("registry-options", f"The client of {registry.name} is refused.", why=why) from None
+
+
+def _ask(registry: Registry, what: str, *arguments: Any) -> Any:
+    """What the client's method answers; None where the registry has no such thing."""
+    client = _client(registry)
+    try:
+        return getattr(client, what)(*arguments)
+    except Exception as error:  # of the library, of its HTTP client, and of the system's sockets
+        status = getattr(error, "http_status_code", None)
+        if status in (404, 422):
+            return None
+        why = find_secrets(os.environ).redact(f"{type(error).__name__}: {error}")
+        if status in (401, 403):
+            what_said = f"The registry {registry.name} refuses the connection's credentials."
+            raise ProfileError.of("wrong-credentials", what_said, why=why) from None
+        silent = f"The registry {registry.name} does not answer."
+        raise TransientError.of("registry-unreachable", silent, why=why) from None

@@ -1,0 +1,153 @@
+"""Records that Confluent's own client writes, through a real broker, with schemas in a real registry."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from lakesql.events import BatchCommitted, Retrying
+from tests.servers.apicurio import Apicurio
+from tests.servers.broker import Broker, Message
+from tests.servers.process import running
+from tests.spark.project import Project
+
+VERSIONS = 20
+COLUMNS = {"id": {"type": "bigint", "required": True}, "name": "string", **{f"f{n}": "string" for n in range(VERSIONS)}}
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
+    with running(Apicurio(tmp_path_factory.mktemp("registry"))) as found:
+        yield found
+
+
+@pytest.fixture
+def project(new_project: Callable[[], Project], broker: Broker, registry: Apicurio) -> Project:
+    """An empty project whose connections are the broker and the registry."""
+    project = new_project()
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers},
+        "schemas": {"type": "registry", "url": registry.url},
+    }
+    return project
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of the test's own."""
+    return str(request.node.name)
+
+
+def version(number: int) -> dict[str, Any]:
+    """Each version has one field more, the last one's id is wider, and its name is another one."""
+    is_last = number == VERSIONS - 1
+    name = {"name": "name", "aliases": ["title"], "type": "string"} if is_last else {"name": "title", "type": "string"}
+    fields = [{"name": f"f{n}", "type": "string", "default": f"d{n}"} for n in range(number + 1)]
+    return {
+        "type": "record",
+        "name": "Thing",
+        "namespace": "shop",
+        "fields": [{"name": "id", "type": "long" if is_last else "int"}, name, *fields],
+    }
+
+
+def row(number: int, id_: int) -> dict[str, Any]:
+    named = "name" if number == VERSIONS - 1 else "title"
+    return {"id": id_, named: f"n{id_}", **{f"f{n}": f"{id_}-{n}" for n in range(number + 1)}}
+
+
+def expected(number: int, id_: int) -> dict[str, Any]:
+    said = {f"f{n}": f"{id_}-{n}" if n <= number else f"d{n}" for n in range(VERSIONS)}
+    return {"id": id_, "name": f"n{id_}", **said}
+
+
+def writers(registry: Apicurio, topic: str) -> list[Callable[[Any], bytes]]:
+    """Confluent's serializers, which register their schemas when they are first used."""
+    client = SchemaRegistryClient({"url": registry.url})
+    at = SerializationContext(topic, MessageField.VALUE)
+    made = [AvroSerializer(client, json.dumps(version(number))) for number in range(VERSIONS)]
+    return [lambda value, write=write: write(value, at) for write in made]  # type: ignore[misc]
+
+
+def test_twenty_versions_in_one_batch_over_three_partitions(
+    project: Project, broker: Broker, registry: Apicurio, topic: str
+) -> None:
+    broker.create_topic(topic, 3)
+    write = writers(registry, topic)
+    for number in range(VERSIONS):
+        write[number](row(number, 0))
+    sent = [(id_ * 7 % VERSIONS, id_) for id_ in range(600)]
+    broker.produce(topic, [Message(write[number](row(number, id_)), partition=id_ % 3) for number, id_ in sent])
+    project.stream("things", COLUMNS, connection="broker", topic=topic, format="avro", registry="schemas", key=["id"])
+    project.model("landed", "SELECT * FROM {things}", mode="append")
+    project.model("newest", "SELECT * FROM {things}", mode="upsert", keys="id")
+    ran = project.run().check()
+    assert len(ran.of(BatchCommitted, "landed")) == 1
+    wanted = [expected(number, id_) for number, id_ in sent]
+    assert project.rows("landed", "id") == wanted
+    assert project.rows("newest", "id") == wanted
+
+
+def test_a_registry_that_is_away_is_asked_again_and_nothing_is_lost(
+    project: Project, broker: Broker, registry: Apicurio, topic: str
+) -> None:
+    broker.create_topic(topic, 3)
+    write = writers(registry, topic)
+    columns = {"id": "bigint", "title": "string", "f0": "string"}
+    project.stream("things", columns, connection="broker", topic=topic, format="avro", registry="schemas")
+    project.model("landed", "SELECT * FROM {things}", mode="append")
+    broker.produce(topic, [Message(write[0](row(0, id_)), partition=id_ % 3) for id_ in range(30)])
+    project.run().check()
+    broker.produce(topic, [Message(write[id_ % 3](row(id_ % 3, id_)), partition=id_ % 3) for id_ in range(30, 60)])
+    registry.signal(signal.SIGSTOP)
+    timer = threading.Timer(60, lambda: registry.signal(signal.SIGCONT))
+    timer.start()
+    try:
+        ran = project.run().check()
+    finally:
+        timer.cancel()
+        registry.signal(signal.SIGCONT)
+    retried = ran.of(Retrying, "landed")
+    assert {problem.condition for event in retried for problem in event.problems} == {"registry-unreachable"}
+    assert [found["id"] for found in project.rows("landed", "id")] == [*range(60)]
+    registry.signal(signal.SIGSTOP)
+    try:
+        broker.produce(topic, [Message(framed, partition=0) for framed in [write[1](row(1, 60))]])
+        project.run().check()  # of an id that is known, nobody is asked
+    finally:
+        registry.signal(signal.SIGCONT)
+    assert len(project.rows("landed")) == 61
+
+
+def test_schemas_that_refer_to_others(project: Project, broker: Broker, registry: Apicurio, topic: str) -> None:
+    client = SchemaRegistryClient({"url": registry.url})
+    money = {
+        "type": "record",
+        "name": "Money",
+        "namespace": "shop.types",
+        "fields": [{"name": "cents", "type": "long"}],
+    }
+    client.register_schema("money", Schema(json.dumps(money), "AVRO"))
+    order = {
+        "type": "record",
+        "name": "Priced",
+        "namespace": "shop",
+        "fields": [{"name": "id", "type": "int"}, {"name": "price", "type": "shop.types.Money"}],
+    }
+    reference = SchemaReference("shop.types.Money", "money", 1)
+    id_ = client.register_schema(f"{topic}-value", Schema(json.dumps(order), "AVRO", [reference]))
+    broker.create_topic(topic)
+    broker.produce(topic, [b"\0" + id_.to_bytes(4, "big") + b"\x02\x0a"])
+    columns = {"id": "bigint", "price": "struct<cents:bigint>"}
+    project.stream("priced", columns, connection="broker", topic=topic, format="avro", registry="schemas")
+    project.model("landed", "SELECT id, price.cents AS cents FROM {priced}", mode="append")
+    project.run().check()
+    assert project.rows("landed") == [{"id": 1, "cents": 5}]

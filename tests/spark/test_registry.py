@@ -1,0 +1,242 @@
+"""Streams whose values name schemas of a registry, which a folder of schemas stands for."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+
+from lakesql.compile.build_select import build_select
+from lakesql.engine.batch.sample import preview_rows
+from lakesql.engine.sources.broker import Brokers
+from lakesql.errors import ProjectError
+from lakesql.events import BatchCommitted
+from lakesql.run.bind import bind_select
+from tests.spark.project import Fields, Project
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
+
+
+def record(*fields: Mapping[str, Any], name: str = "shop.orders.Order") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [*fields]}
+
+
+def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **more}
+
+
+V1 = record(
+    field("id", "int"),
+    field("cust", ["null", "string"], default=None),
+    field("amount", DECIMAL),
+    field("at", {"type": "long", "logicalType": "timestamp-millis"}),
+    field("state", {"type": "enum", "name": "State", "symbols": ["new", "old"]}),
+    field("gone", "string"),
+)
+V2 = record(
+    *V1["fields"][:5],
+    field("country", "string", default="NL"),
+)
+V3 = record(
+    field("id", "long"),
+    field("customer", ["null", "string"], aliases=["cust"], default=None),
+    field("amount", DECIMAL),
+    field("at", {"type": "long", "logicalType": "timestamp-micros"}),
+    field("state", {"type": "enum", "name": "State", "symbols": ["new", "paid"]}),
+    field("country", "string", default="NL"),
+    field("tags", {"type": "array", "items": "string"}, default=[]),
+)
+COLUMNS = {
+    "id": {"type": "bigint", "required": True},
+    "customer": "string",
+    "amount": "decimal(12,2)",
+    "at": "timestamp",
+    "state": "string",
+    "country": "string",
+    "tags": "array<string>",
+}
+
+
+COUNTED = "SELECT count(*) AS n, window(at, '1 hour') AS hour FROM {} GROUP BY window(at, '1 hour')"
+
+
+def body(schema: Mapping[str, Any], row: Mapping[str, Any]) -> bytes:
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(json.dumps(schema))), row)
+    return written.getvalue()
+
+
+def framed(id_: int, content: bytes, size: int = 4) -> bytes:
+    return b"\0" + id_.to_bytes(size, "big") + content
+
+
+def line(value: bytes, **more: Any) -> Fields:
+    return Fields({"value_base64": base64.b64encode(value).decode(), **more})
+
+
+@pytest.fixture
+def project(new_project: Callable[[], Project]) -> Project:
+    """A project whose registry is a folder."""
+    project = new_project()
+    project.connections = {**project.connections, "schemas": {"type": "registry", "path": "schemas"}}
+    (project.directory / "schemas").mkdir()
+    return project
+
+
+def register(project: Project, id_: int, schema: Any) -> None:
+    project.write(f"schemas/{id_}.avsc", json.dumps(schema))
+
+
+def declare(project: Project, columns: Mapping[str, Any] = COLUMNS, **options: Any) -> None:
+    project.stream("orders", columns, format="avro", registry="schemas", **options)
+
+
+def test_each_record_is_read_by_the_schema_it_was_written_with(project: Project) -> None:
+    for id_, schema in ((7, V1), (9, V2), (300, V3)):
+        register(project, id_, schema)
+    declare(project)
+    project.model("landed", "SELECT * FROM {orders}", mode="append")
+    base = {"amount": Decimal("12.50"), "at": AT}
+    values = []
+    for number in range(0, 30, 3):
+        values += [
+            framed(7, body(V1, {**base, "id": number, "cust": f"c{number}", "state": "old", "gone": "x"})),
+            framed(9, body(V2, {**base, "id": number + 1, "cust": None, "state": "new", "country": "DE"})),
+            framed(
+                300,
+                body(V3, {**base, "id": number + 2, "customer": "c", "state": "paid", "country": "BE", "tags": ["a"]}),
+            ),
+        ]
+    project.record("orders", map(line, values))
+    project.run().check()
+    rows = project.rows("landed", "id")
+    expected = []
+    for number in range(0, 30, 3):
+        same = {"amount": Decimal("12.50"), "at": AT}
+        expected += [
+            {"id": number, "customer": f"c{number}", **same, "state": "old", "country": "NL", "tags": []},
+            {"id": number + 1, "customer": None, **same, "state": "new", "country": "DE", "tags": []},
+            {"id": number + 2, "customer": "c", **same, "state": "paid", "country": "BE", "tags": ["a"]},
+        ]
+    assert rows == expected
+
+
+def test_what_cannot_be_read_is_a_dead_letter_that_says_why(project: Project) -> None:
+    register(project, 7, V1)
+    register(project, 8, "string")
+    declare(project)
+    project.model("landed", "SELECT id FROM {orders}", mode="append")
+    good = body(V1, {"id": 1, "amount": Decimal("1.00"), "at": AT, "state": "new", "gone": ""})
+    bad = {
+        framed(77, good): "schema id 77 is not in the registry",
+        framed(8, b"\2a"): "schema id 8 is the schema of a string, not of a record",
+        framed(7, good[:-3]): "not a record of the Avro schema",
+        framed(7, good + b"x"): "not a record of the Avro schema",
+        framed(7, good, 8): "schema id 0 is not in the registry: an id of eight bytes begins so too, which "
+        "`wire: apicurio` reads",
+        b'{"id":1}': "it does not begin with a byte 0 and the 4 bytes of a schema's id",
+        b"\0\0\0": "it does not begin with a byte 0 and the 4 bytes of a schema's id",
+    }
+    project.record("orders", map(line, [framed(7, good), *bad, framed(7, good)]))
+    project.run().check()
+    assert [row["id"] for row in project.rows("landed")] == [1, 1]
+    letters = project.rows("landed__dead_letter")
+    assert {row["value"]: row["detail"] for row in letters} == bad
+    assert {row["reason"] for row in letters} == {"unparsable"}
+
+
+def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(project: Project) -> None:
+    register(project, 7, V1)
+    declare(project, max_per_batch=1)
+    project.model("landed", "SELECT id, country FROM {orders}", mode="append")
+    row = {"amount": Decimal("1.00"), "at": AT, "state": "new"}
+    project.record("orders", [line(framed(7, body(V1, {**row, "id": 1, "gone": ""})))])
+    register(project, 9, V2)
+    project.record("orders", [line(framed(9, body(V2, {**row, "id": 2, "country": "DE"})))])
+    ran = project.run().check()
+    assert len(ran.of(BatchCommitted)) == 2
+    assert project.rows("landed", "id") == [{"id": 1, "country": None}, {"id": 2, "country": "DE"}]
+    for file in (project.directory / "schemas").iterdir():
+        file.unlink()
+    project.record("orders", [line(framed(7, body(V1, {**row, "id": 3, "gone": ""})))])
+    project.run().check()
+    assert project.rows("landed", "id")[-1] == {"id": 3, "country": "NL"}
+
+
+@pytest.mark.parametrize(("wire", "size"), [("apicurio", 8), ("apicurio_headers", 0)])
+def test_other_wire_forms(project: Project, wire: str, size: int) -> None:
+    id_ = 2**40 + 7
+    register(project, id_, V1)
+    declare(project, wire=wire)
+    project.model("landed", "SELECT id, customer FROM {orders}", mode="append")
+    content = body(V1, {"id": 1, "cust": "c", "amount": Decimal("1.00"), "at": AT, "state": "new", "gone": ""})
+    named = base64.b64encode(id_.to_bytes(8, "big")).decode()
+    headers = [["apicurio.value.contentId", None, named]]
+    project.record("orders", [line(framed(id_, content, 8) if size else content, headers=[] if size else headers)])
+    project.run().check()
+    # The column's former name is said by a schema that has not been seen.
+    assert project.rows("landed") == [{"id": 1, "customer": None}]
+
+
+def test_a_model_that_keeps_state_reads_the_model_that_lands_the_stream(project: Project) -> None:
+    register(project, 7, V1)
+    declare(project, watermark={"column": "at", "delay": "1 minute"})
+    project.model(
+        "counted",
+        COUNTED.format("{orders}"),
+        mode="append",
+    )
+    with pytest.raises(ProjectError, match="registry-stateful"):
+        project.run("counted")
+    project.write(
+        "models/landed.yml",
+        json.dumps({"models": [{"name": "landed", "watermark": {"column": "at", "delay": "1 minute"}}]}),
+    )
+    project.model("landed", "SELECT id, at FROM {orders}", mode="append")
+    project.model(
+        "counted",
+        COUNTED.format("{landed}"),
+        mode="append",
+    )
+    row = {"amount": Decimal("1.00"), "state": "new", "gone": ""}
+    times = [AT, AT, AT + timedelta(hours=3)]
+    project.record("orders", [line(framed(7, body(V1, {**row, "id": 1, "at": at}))) for at in times])
+    project.run().check()
+    project.run().check()
+    assert [row["n"] for row in project.rows("counted")] == [2]
+
+
+def test_keyed_modes_read_them_too(project: Project) -> None:
+    register(project, 7, V1)
+    register(project, 9, V3)
+    declare(project, key=["id"])
+    project.model("newest", "SELECT id, customer, at FROM {orders}", mode="upsert", keys="id", sequence_by="at")
+    project.model("versions", "SELECT id, customer, at FROM {orders}", mode="scd2", keys="id", sequence_by="at")
+    row = {"amount": Decimal("1.00"), "state": "new"}
+    later = AT + timedelta(hours=1)
+    project.record("orders", [line(framed(9, body(V3, {**row, "id": 1, "customer": "new", "at": later})))])
+    project.record("orders", [line(framed(7, body(V1, {**row, "id": 1, "cust": "old", "at": AT, "gone": ""})))])
+    project.run().check()
+    assert project.rows("newest") == [{"id": 1, "customer": "new", "at": later}]
+    assert [(row["customer"], row["at"]) for row in project.rows("versions", "at")] == [("old", AT), ("new", later)]
+
+
+def test_a_preview_reads_what_nobody_has_looked_up_yet(project: Project) -> None:
+    register(project, 7, V1)
+    declare(project)
+    project.model("landed", "SELECT id FROM {orders}", mode="append")
+    row = {"amount": Decimal("1.00"), "at": AT, "state": "new", "gone": "", "id": 5}
+    project.record("orders", [line(framed(7, body(V1, row))), line(framed(8, b""))])
+    manifest = project.manifest()
+    bound = bind_select(manifest, build_select(manifest, "landed"))
+    session = project.lake.session.newSession()
+    _, rows, records, rejected = preview_rows(session, bound.select, bound.bindings, 10, Brokers())
+    assert (rows, records, rejected) == ([(5,)], 2, (("unparsable", 1),))
