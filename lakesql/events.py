@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from lakesql.counts import count
 from lakesql.errors import Problem
 
 Status = Literal["success", "error", "skipped"]
@@ -286,6 +287,50 @@ class PartitionLag:
 
 
 @dataclass(frozen=True, slots=True)
+class RescuedFields:
+    """So many records of a stream have fields that its contract does not know; the most frequent `fields` are named."""
+
+    stream: str
+    records: int
+    fields: tuple[str, ...]
+
+    def __add__(self, other: RescuedFields) -> RescuedFields:
+        """Both together, those of this one named first."""
+        fields = tuple(dict.fromkeys((*self.fields, *other.fields)))[:NAMED_FIELDS]
+        return RescuedFields(self.stream, self.records + other.records, fields)
+
+    @property
+    def text(self) -> str:
+        """Such as `3 records of stream orders have fields that its contract does not know: x, n.q`."""
+        verb = "has" if self.records == 1 else "have"
+        said = f"{count(self.records, 'record')} of stream {self.stream} {verb} fields that its contract does not know"
+        return f"{said}: {', '.join(self.fields)}" if self.fields else said
+
+
+NAMED_FIELDS = 5
+"""So many unknown fields are named."""
+
+
+def add_rescued(*counts: Iterable[RescuedFields]) -> tuple[RescuedFields, ...]:
+    """What each of the counts says of a stream, together."""
+    by_stream: dict[str, RescuedFields] = {}
+    for each in (each for several in counts for each in several):
+        known = by_stream.get(each.stream)
+        by_stream[each.stream] = each if known is None else known + each
+    return tuple(by_stream.values())
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsRescued:
+    """Records of a batch have fields that their contract does not know: `_rescued` has these."""
+
+    model: str
+    batch: int
+    rescued: tuple[RescuedFields, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How a running query stands: its speed, and its backlog, `left` (records of topics, or files).
 
@@ -363,7 +408,8 @@ class ModelFinished:
 
     `warnings` are of its streams that had nothing to read. `maintained` are the procedures that were run on its tables.
     `violations` count the rows that failed an expectation, by its name. `replaced` are the values with bytes that are
-    no UTF-8, for which U+FFFD stands, and `replaced_keys` those of them that are of keys.
+    no UTF-8, for which U+FFFD stands, and `replaced_keys` those of them that are of keys. `rescued` are the records
+    that had fields which their contract does not know.
     """
 
     model: str
@@ -386,6 +432,7 @@ class ModelFinished:
     violations: tuple[tuple[str, int], ...] = ()
     replaced: int = 0
     replaced_keys: int = 0
+    rescued: tuple[RescuedFields, ...] = ()
 
 
 SeedDone = Literal["filled", "unchanged"]
@@ -443,6 +490,7 @@ Event = (
     | BatchSkipped
     | BatchEmpty
     | RecordsRejected
+    | FieldsRescued
     | Progress
     | HealthJudged
     | TableMaintained

@@ -115,8 +115,17 @@ ROW = "_lakesql_row"
 DELETE = "_lakesql_delete"
 """Whether a row of a keyed batch deletes its key (`delete_when`)."""
 
+FOLDERS = "_lakesql_folders"
+"""A struct of the columns that the folders of a record's file name, of records that arrive as texts."""
+
 CORRUPT = "_lakesql_corrupt"
 """The field of what is read that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
+
+RESCUED = "_rescued"
+"""The column of a stream with the fields of a record that its contract does not know, as JSON, where it keeps them."""
+
+UNKNOWN_FIELDS = "_lakesql_unknown_fields"
+"""These fields, each with its path and its JSON; NULL where there are none."""
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -127,6 +136,7 @@ LATE = "late"
 AHEAD = "ahead-of-time"
 NOT_AS_EXPECTED = "expectation-failed"
 FILE_UNREADABLE = "file-unreadable"
+UNDECLARED_FIELD = "undeclared-field"
 """Why a record, or a row of the SELECT, is a dead letter: its `reason`. A watermark has dropped what is `late`, and
 was not moved by what is ahead of time. A file that is unreadable is a dead letter as a whole."""
 
@@ -140,6 +150,7 @@ REASONS = (
     AHEAD,
     NOT_AS_EXPECTED,
     FILE_UNREADABLE,
+    UNDECLARED_FIELD,
 )
 """All that `reason` may say."""
 
@@ -318,6 +329,7 @@ LEDGER_LATE = "lakesql.late"
 LEDGER_VIOLATIONS = "lakesql.violations"
 LEDGER_REMEMBERED = "lakesql.remembered"
 LEDGER_OLDER = "lakesql.older"
+LEDGER_RESCUED = "lakesql.rescued"
 LEDGER_PLACE = "lakesql.newest-place"
 LEDGER_SOURCE_TABLE = "lakesql.source-table"
 LEDGER_MODE = "lakesql.mode"

@@ -114,6 +114,7 @@ def _source(select: Select, name: str) -> str:
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
         facts += [f"envelope {stream.envelope}"] if stream.is_feed else []
         facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.finds_by_key else []
+        facts += [f"unknown_fields {stream.unknown_fields}"] if stream.unknown_fields != "ignore" else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from lakesql.errors import RunError
-from lakesql.events import TableTotals
+from lakesql.events import RescuedFields, TableTotals
 from lakesql.model.writing import Deletes
 from lakesql.modes.written_as import WrittenAs
 from lakesql.names import (
@@ -32,6 +32,7 @@ from lakesql.names import (
     LEDGER_PLACE,
     LEDGER_QUERY,
     LEDGER_REMEMBERED,
+    LEDGER_RESCUED,
     LEDGER_SOURCE_TABLE,
     LEDGER_STATE,
     LEDGER_TOPICS,
@@ -61,7 +62,8 @@ class Entry:
     greatest place in a database's log that was read, and the time of its record, as JSON. `source_table` is
     the table of a database whose changes the model's batches have had, if all of them must be of one. `inputs` are the
     snapshots of the tables of which the rows are made, as JSON (`ledger/inputs.py`), where the model reads tables: its
-    refreshes are its batches, and have no checkpoint.
+    refreshes are its batches, and have no checkpoint. `rescued` are the records with fields that their contract does
+    not know.
     """
 
     model: str
@@ -84,6 +86,7 @@ class Entry:
     backlog: str = ""
     violations: tuple[tuple[str, int], ...] = ()
     inputs: str = ""
+    rescued: tuple[RescuedFields, ...] = ()
 
     @property
     def written_as(self) -> WrittenAs:
@@ -222,8 +225,20 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_SOURCE_TABLE: entry.source_table,
         LEDGER_DELETES: entry.deletes,
         LEDGER_INPUTS: entry.inputs,
+        LEDGER_RESCUED: _rescued_text(entry.rescued),
     }
     return {key: value for key, value in summary.items() if value}
+
+
+def _rescued_text(rescued: Iterable[RescuedFields]) -> str:
+    found = {each.stream: {"records": each.records, "fields": each.fields} for each in rescued}
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")) if found else ""
+
+
+def read_rescued(summary: Mapping[str, str]) -> tuple[RescuedFields, ...]:
+    """The records of a batch with fields that their contract does not know, by the summary of its commit."""
+    found = json.loads(summary.get(LEDGER_RESCUED, "{}"))
+    return tuple(RescuedFields(stream, it["records"], tuple(it["fields"])) for stream, it in found.items())
 
 
 def ledger_tag(model: str) -> str:
@@ -271,6 +286,7 @@ def newest_entry(
                 deletes="soft" if LEDGER_DELETES in summary else "",
                 violations=tuple(json.loads(summary.get(LEDGER_VIOLATIONS, "{}")).items()),
                 inputs=summary.get(LEDGER_INPUTS, ""),
+                rescued=read_rescued(summary),
             )
     return None
 

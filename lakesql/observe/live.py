@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from types import TracebackType
@@ -18,6 +18,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    FieldsRescued,
     FilesLeftOut,
     HealthJudged,
     ModelFinished,
@@ -120,17 +121,19 @@ class LiveView:
             case ModelFinished():
                 return event.status != "success"
             case RecordsRejected():
-                return self._is_news(event)
+                return self._is_news(event.model, {reason for reason, _ in event.reasons}, event.at_ms)
+            case FieldsRescued():
+                fields = {f"{each.stream}.{name}" for each in event.rescued for name in each.fields}
+                return self._is_news(event.model, fields, event.at_ms)
             case _:
                 return False
 
-    def _is_news(self, event: RecordsRejected) -> bool:
-        """Whether a model has dead letters for a new reason, or has not said for a while that it does."""
-        last_at_ms, known = self._told.get(event.model, (0, frozenset()))
-        reasons = {reason for reason, _ in event.reasons}
-        if reasons <= known and event.at_ms - last_at_ms < REJECTED_EVERY_MS:
+    def _is_news(self, model: str, facts: Set[str], at_ms: int) -> bool:
+        """Whether of a model a reason of dead letters or an unknown field is new, or nothing was said for a while."""
+        last_at_ms, known = self._told.get(model, (0, frozenset()))
+        if facts <= known and at_ms - last_at_ms < REJECTED_EVERY_MS:
             return False
-        self._told[event.model] = (event.at_ms, known | reasons)
+        self._told[model] = (at_ms, known | facts)
         return True
 
     def _line(self, event: Event) -> RenderableType:

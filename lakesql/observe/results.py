@@ -149,6 +149,7 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "violations": dict(finished.violations),
         "replaced_text": finished.replaced,
         "replaced_keys": finished.replaced_keys,
+        "rescued": [asdict(each) for each in finished.rescued],
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
         "maintenance": [

@@ -52,7 +52,9 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
             is_said = any(finding.figure == "dead_letter_ratio" for finding in findings)
             unread = (LETTERS_UNREAD,) if facts.letters_unread and not is_said else ()
             unknown = _unknown(facts.metadata.record.unknown)
-            return (*reasons, *unread, *foreign, *left, *map(_lagging, lags), *map(_waiting, waits), *unknown)
+            rescued = (f"in the last day, {each.text}; `_rescued` has them" for each in figures.rescued_last_day)
+            others = (*map(_lagging, lags), *map(_waiting, waits), *unknown, *rescued)
+            return (*reasons, *unread, *foreign, *left, *others)
         case MissingTable():
             return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
         case Unknown():

@@ -80,9 +80,9 @@ def _seeds_fared(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, what rows fail, what came too late, how many deletes
-    are remembered and how many rows were older than those of the table, which streams had nothing, why models were
-    skipped, and which ones a continuous run has not kept fresh."""
+    """What the table has no room for: where the dead letters are, what rows fail, which fields no contract knows, what
+    came too late, how many deletes are remembered and how many rows were older than those of the table, which streams
+    had nothing, why models were skipped, and which ones a continuous run has not kept fresh."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -91,6 +91,7 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
     )
     violations = (f"{model.name}: {failing(model.violations)}" for model in models if model.violations)
     texts = (f"{model.name}: {replaced(model.replaced, model.replaced_keys)}" for model in models if model.replaced)
+    rescued = (f"{model.name}: {each.text}; `_rescued` has them" for model in models for each in model.rescued)
     late = (
         f"{model.name}: {number(model.late)} dropped as late, older than its watermark; "
         f"{'they are among its dead letters' if 'late' in dict(model.reasons) else 'no dead letter has them'}"
@@ -120,7 +121,8 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.finished and model.finished.status == "skipped"
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    remarks = (*dead_letters, *violations, *texts, *late, *moved, *remembered, *older, *empty, *skipped, *ended)
+    of_records = (*dead_letters, *violations, *texts, *rescued, *late, *moved, *remembered, *older)
+    remarks = (*of_records, *empty, *skipped, *ended)
     return tuple(map(printable, remarks))
 
 

@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    FieldsRescued,
     FilesLeftOut,
     HealthJudged,
     HealthReason,
@@ -26,6 +27,7 @@ from lakesql.events import (
     QueryPaused,
     QueryStarted,
     RecordsRejected,
+    RescuedFields,
     Retrying,
     RowsWaiting,
     RunFinished,
@@ -38,6 +40,7 @@ from lakesql.events import (
     StreamEmpty,
     TableMaintained,
     Word,
+    add_rescued,
 )
 from lakesql.plan.health import WORDS
 from lakesql.plan.run_health import SeenByRun, count_batch, count_commit, count_letters, count_rewrite
@@ -68,7 +71,8 @@ class ModelTally:
     that goes for all of them. `maintenance` is by the names of the tasks that have run. `violations` count the rows
     that failed an expectation, by its name. `known` is what its commits say of its table, `judged` how well that is.
     `furthest` is the event that has moved a watermark furthest. `unusable` says what is wrong with the first of its
-    records where each one is a dead letter, and the table is empty.
+    records where each one is a dead letter, and the table is empty. `rescued` are the records that had fields which
+    their contract does not know.
     """
 
     name: str
@@ -102,6 +106,7 @@ class ModelTally:
     replaced: int = 0
     replaced_keys: int = 0
     unusable: str = ""
+    rescued: tuple[RescuedFields, ...] = ()
     finished: ModelFinished | None = None
 
     @property
@@ -135,6 +140,7 @@ class ModelTally:
             violations=self.violations,
             replaced=self.replaced,
             replaced_keys=self.replaced_keys,
+            rescued=self.rescued,
         )
 
 
@@ -257,6 +263,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 dead_letter_table=event.table,
                 reasons=_add(model.reasons, event.reasons),
             )
+        case FieldsRescued():
+            return replace(model, rescued=add_rescued(model.rescued, event.rescued))
         case Progress():
             speed = event.records_per_second
             return replace(
@@ -305,6 +313,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 violations=event.violations,
                 replaced=event.replaced,
                 replaced_keys=event.replaced_keys,
+                rescued=event.rescued,
                 finished=event,
             )
         case _:

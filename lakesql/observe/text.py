@@ -16,6 +16,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    FieldsRescued,
     FilesLeftOut,
     HealthJudged,
     MaintenanceFailed,
@@ -121,6 +122,8 @@ def _describe(event: Event) -> Line:
         case RecordsRejected():
             dead_letters = f"{count(event.count, 'dead letter')} in {event.table}"
             return Line(event.model, f"batch {event.batch}: {dead_letters} ({reasons(event.reasons)})", "warning")
+        case FieldsRescued():
+            return Line(event.model, f"batch {event.batch}: {'; '.join(it.text for it in event.rescued)}", "warning")
         case Progress():
             backlog = "" if event.left is None else f"backlog {count(event.left, event.left_unit[:-1])}"
             left = time_left(event.left, event.left_unit, event.records_per_second)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesql.errors import Problem
-from lakesql.events import TableTotals, Word
+from lakesql.events import RescuedFields, TableTotals, Word, add_rescued
 from lakesql.model.properties import Freshness
 from lakesql.model.table_name import TableName
 from lakesql.plan import thresholds
@@ -23,6 +23,7 @@ from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 LAST_COMMITS = 100
 """Over so many commits the latency's p95 is taken."""
@@ -103,6 +104,7 @@ class Figures(Judged):
     is known, and the 95th percentile over the last 100. `backlog` is what the source had that was not read, as the last
     commit says it, in records or files (`backlog_unit`). `files_read` of the data and delete files are what sizes are
     known of. `older_last_hour` are the rows that were left out, as the table had newer ones of their keys.
+    `rescued_last_day` are the records with fields that the contract of their stream does not know.
     """
 
     age_ms: int | None
@@ -125,6 +127,7 @@ class Figures(Judged):
     snapshots: int
     files_read: int
     older_last_hour: int = 0
+    rescued_last_day: tuple[RescuedFields, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,7 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
         late_ratio=share_of(late, late + written),
         files_read=len(facts.files),
         older_last_hour=sum(commit.older for commit in recent),
+        rescued_last_day=add_rescued(*(it.rescued for it in facts.commits[::-1] if it.at_ms > now_ms - DAY_MS)),
     )
 
 

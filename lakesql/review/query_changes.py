@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from lakesql.decode import node_of
@@ -13,7 +13,7 @@ from lakesql.project.duration import parse_duration
 from lakesql.review.causes import ModelVersions, connection_place, properties_place, sql_place, stream_place
 from lakesql.review.verdicts import Reason
 from lakesql.select.differences import SelectDifference, find_differences
-from lakesql.stream.stream import Column, Stream, Watermark
+from lakesql.stream.stream import Column, Stream, UnknownFields, Watermark
 from lakesql.stream.types import find_growth, parse_type
 
 
@@ -93,6 +93,8 @@ def _column_changes(change: ModelVersions, before: Stream, after: Stream, told: 
     new = {column.name.lower(): column for column in after.columns}
     for key in (*new, *(key for key in old if key not in new)):
         was, now = old.get(key), new.get(key)
+        if any(column is not None and column.is_rescued for column in (was, now)):
+            continue  # what `unknown_fields` says of it
         if was == now or (key in told and _is_told(was, now)):
             continue
         column = now or was
@@ -187,7 +189,25 @@ def _say_watermark(watermark: Watermark | None) -> str:
 _READ = (
     *("format", "schema", "registry", "wire", "subject"),
     *("envelope", "key", "csv", "source_table", "add_fields_prefix"),
+    *("decimals", "invalid_text", "infinity", "ignore_corrupt", "nanoseconds", "multiline", "encoding"),
 )
+"""The options that say how records are read."""
+
+_UNKNOWN_FIELDS: Mapping[UnknownFields, tuple[str, str]] = {
+    "ignore": (
+        "Fields that the contract of stream '{}' does not know are ignored from the next batch on.",
+        "Rows that are in the table keep what they have.",
+    ),
+    "dead_letter": (
+        "Records of stream '{}' with fields that its contract does not know are dead letters from the next batch on.",
+        "Declare the fields, and `lakesql replay` reads such records again.",
+    ),
+    "rescue": (
+        "Fields that the contract of stream '{}' does not know are in its column `_rescued` from the next batch on.",
+        "Rows that are in the table have none: to read them again, `lakesql rebuild` the model.",
+    ),
+}
+"""What another value of `unknown_fields` means, and what to do."""
 
 
 def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
@@ -198,6 +218,10 @@ def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
                 f"Stream '{after.name}': {option} is other than before, and records are read so from the next batch on."
             )
             yield Reason("next-batch", "contract-changed", what, stream_place(change.new, after, option))
+    if before.unknown_fields != after.unknown_fields:
+        what, do = _UNKNOWN_FIELDS[after.unknown_fields]
+        place = stream_place(change.new, after, "unknown_fields")
+        yield Reason("next-batch", "contract-changed", what.format(after.name), place, do)
     if (
         after.schema
         and before.schema == after.schema

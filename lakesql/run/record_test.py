@@ -158,7 +158,7 @@ def _item(stream: Stream, value: bytes | None) -> str:
         raise NeedsSparkError("a record that is no text in UTF-8") from None
     if not stream.record_format.is_document:
         return json.dumps(text, ensure_ascii=False)
-    read = read_raw(text, stream.columns)
+    read = read_raw(text, stream)
     try:
         found = json.loads(text, parse_float=Digits)
         names = {column.field: column.name for column in stream.columns}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakesql.decode import Node, decode, node_of, option, read_entries, read_filled, read_positive
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.names import check_column, check_name, is_reserved
+from lakesql.names import RESCUED, check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
@@ -44,6 +44,7 @@ _UNITS: Mapping[_UnitWord, Unit] = {
 }
 Encoding = Literal["base64", "hex"]
 Infinity = Literal["dead_letter", "null", "max"]
+UnknownFields = Literal["ignore", "dead_letter", "rescue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Column:
 
     `unit` is what timestamps are counted in since 1970, and a change feed's times of day since midnight, where they are
     numbers. `encoding` is how it writes bytes as a text. `field` is what records call it, which is `name` unless the
-    contract says `from`.
+    contract says `from`. `is_rescued`: its values are the fields that the contract does not know, and no field's.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Column:
     unit: Unit | None = None
     encoding: Encoding | None = None
     from_field: str = ""
+    is_rescued: bool = False
 
     @property
     def field(self) -> str:
@@ -123,6 +125,12 @@ _UNNAMABLE = "Give the column another name, and say by `from` what records call 
 
 _DECLARE = "Declare the stream's `columns`, without this one."
 _DECLARE_NAMED = f"Declare the stream's `columns`. {_UNNAMABLE}"
+
+
+RESCUED_COLUMN = Column(
+    RESCUED, "string", description="Fields that the contract does not know, as JSON.", is_rescued=True
+)
+"""What `unknown_fields: rescue` adds to the contract."""
 
 
 def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
@@ -263,6 +271,12 @@ class _StreamOptions:
         "with its name, and the others are read.",
         default="refuse",
     )
+    unknown_fields: UnknownFields = option(
+        "Of JSON: what becomes of fields of a record that are no columns, in structs too. They are ignored; or the "
+        "record is a dead letter that names them; or the column `_rescued` has them, as JSON, by their paths, which "
+        "is counted.",
+        default="ignore",
+    )
     nanoseconds: Literal["cut", "dead_letter"] = option(
         "Of Parquet: what becomes of a timestamp in nanoseconds with digits below a microsecond. They are cut, and a "
         "run says of how many records, or the record is a dead letter.",
@@ -320,6 +334,7 @@ class Stream:
     registry: str = ""
     wire: Wire = "confluent"
     subject: str = ""
+    unknown_fields: UnknownFields = "ignore"
     has_table_changes: bool = False
     """Whether it is another model's table whose rows change: it is read by its changes, and `key` tells them apart."""
 
@@ -353,6 +368,11 @@ class Stream:
             return self.subject
         topics = self.origin.find_topics(tuple)
         return f"{topics[0]}-value" if len(topics) == 1 else ""
+
+    @property
+    def rescues(self) -> bool:
+        """Whether a column has the fields of its records that the contract does not know."""
+        return self.unknown_fields == "rescue"
 
     @property
     def reads_several(self) -> bool:
@@ -399,7 +419,7 @@ def read_stream(node: Node) -> Stream:
         schema=options.schema,
         envelope=options.envelope,
         key=options.key,
-        columns=columns,
+        columns=(*columns, RESCUED_COLUMN) if options.unknown_fields == "rescue" else columns,
         watermark=options.watermark,
         start=options.start,
         max_per_batch=options.max_per_batch,
@@ -419,6 +439,7 @@ def read_stream(node: Node) -> Stream:
         registry=options.registry,
         wire=options.wire,
         subject=options.subject,
+        unknown_fields=options.unknown_fields,
     )
     checks = (
         *(_check_origin, _check_references, _check_columns, _check_format, _check_registry, _check_text),
@@ -483,6 +504,9 @@ def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_reference(stream: Stream, key: str, name: str, place: Place) -> Iterator[Problem]:
+    if name == RESCUED and stream.rescues:
+        yield Problem("wrong-value", f"'{name}' in '{key}' is no field of a record.", place=place)
+        return
     if key == "watermark":
         yield from find_unnamed(name, stream.types, f"stream '{stream.name}'", place)
     elif not is_column(name, stream.types):
@@ -525,7 +549,11 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
     seen: set[str] = set()
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)
-        if column.name.lower() in seen:
+        if column.is_rescued and column.name in seen:
+            what = f"'{column.name}' is the column that `unknown_fields: rescue` adds."
+            fix = "Give the contract's own another name, and say by `from` what records call it."
+            yield Problem("duplicate-column", what, "", fix, place)
+        elif column.name.lower() in seen:
             what = f"'{column.name}' stands twice. Capitals make no difference."
             yield Problem("duplicate-column", what, "", "Keep one of the two.", place)
         seen.add(column.name.lower())
@@ -535,7 +563,7 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
             yield Problem("wrong-type", what, "", fix, place)
     yield from _check_fields(stream, columns)
     one = kind.column_type
-    if one and [column.type.lower() for column in stream.columns] != [one]:
+    if one and [column.type.lower() for column in stream.columns if not column.is_rescued] != [one]:
         what = f"Format '{stream.format}' offers one column of type {one}."
         yield Problem("wrong-value", what, place=columns.place)
 
@@ -617,6 +645,9 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     if stream.ignore_corrupt == "dead_letter" and not in_files:
         what = f"Stream '{stream.name}' says 'ignore_corrupt', which is asked of files."
         yield Problem("wrong-value", what, place=node.entries()["ignore_corrupt"].place)
+    if stream.unknown_fields != "ignore" and not _has_unknown_fields(stream):
+        what = f"Stream '{stream.name}' says 'unknown_fields', which is asked of JSON that is no change feed."
+        yield Problem("wrong-value", what, _WHY_NO_UNKNOWN, place=node.entries()["unknown_fields"].place)
     if stream.nanoseconds == "dead_letter" and not kind.has_nanoseconds:
         what = f"Stream '{stream.name}' says 'nanoseconds', which is asked of Parquet."
         yield Problem("wrong-value", what, place=node.entries()["nanoseconds"].place)
@@ -624,6 +655,17 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     if encoding and is_wide(stream.encoding) and not reads_wide:
         what = f"Stream '{stream.name}' is read in {stream.encoding}, which is done for CSV in files alone."
         yield Problem("wrong-value", what, "It is not read line by line.", place=encoding.place)
+
+
+_WHY_NO_UNKNOWN = (
+    "A record of CSV, Avro and Parquet is read by its header or schema, a text or bytes have no fields, and the "
+    "columns of a feed's tables are judged by `on_schema_change`."
+)
+
+
+def _has_unknown_fields(stream: Stream) -> bool:
+    """Whether a record of the stream is a document whose fields may be others than its columns."""
+    return stream.record_format.is_document and stream.origin.brings != "rows" and not stream.is_feed
 
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakesql.ledger.entry import Snapshot, rows_carried, rows_written, whole
+from lakesql.events import RescuedFields
+from lakesql.ledger.entry import Snapshot, read_rescued, rows_carried, rows_written, whole
 from lakesql.names import (
     LEDGER_BACKLOG,
     LEDGER_EVENT_TIME,
@@ -51,7 +52,8 @@ class Commit:
     that a watermark has dropped, as far as the ledger knows them, and `older` those that were left out, as the table
     had newer ones of their keys. `backlog` is what the source had that was not read, when Spark had last looked: `1200
     records`, or files; '' where nothing was heard. It wrote to `partitions` partitions. `deletes` are None where it
-    added no delete file, `replaced` where it wrote no data file anew.
+    added no delete file, `replaced` where it wrote no data file anew. `rescued` are the records with fields that their
+    contract does not know.
     """
 
     at_ms: int
@@ -65,6 +67,7 @@ class Commit:
     partitions: int = 1
     deletes: Deletes | None = None
     replaced: ReplacedFiles | None = None
+    rescued: tuple[RescuedFields, ...] = ()
 
     @property
     def newest_ms(self) -> int | None:
@@ -159,6 +162,7 @@ def _commit(snapshot: Snapshot, summary: Summary) -> Commit:
         partitions=whole(summary, "changed-partition-count") or 1,
         deletes=_deletes(summary),
         replaced=_replaced(summary),
+        rescued=read_rescued(summary),
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import NewType
 
 from lakesql.decode import Node, decode, option
 from lakesql.errors import ProjectError
-from lakesql.names import RECORD
+from lakesql.names import RECORD, RESCUED
 from lakesql.records.formats.csv import Csv
 from lakesql.stream.stream import Column, Stream
 from lakesql.unit.change_given import GivenChange, read_change, read_table_change
@@ -216,7 +219,22 @@ def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:
         raise ProjectError.of("bad-fixture", what, fix="Write the text alone.", place=item.place)
     if kind.is_separated:
         return stream.csv.delimiter.join(_csv_text(row.get(it.name), stream.csv, item) for it in stream.columns)
-    return json_text({column.field: row[column.name] for column in stream.columns if column.name in row})
+    given = [column for column in stream.columns if column.name in row]
+    values = {column.field: row[column.name] for column in given if not column.is_rescued}
+    rescued = next((row[column.name] for column in given if column.is_rescued), None)
+    return json_text(values if rescued is None else {**values, **_fields_of(rescued, values, item)})
+
+
+def _fields_of(rescued: Value, values: Mapping[str, Value], item: Node) -> Mapping[str, Value]:
+    """The fields that a record has besides its columns, for what a test says of `_rescued`."""
+    found = None
+    with suppress(ValueError, TypeError):
+        found = json.loads(rescued, parse_float=Decimal)
+    if isinstance(found, dict) and not any(name in values or set(name) & set(".[]`") for name in found):
+        return found
+    what = f"{RESCUED} of a record is a text: a JSON object of fields that stand beside its columns."
+    fix = "Write a record with other fields within its columns as it arrives, as a text."
+    raise ProjectError.of("bad-fixture", what, fix=fix, place=item.place)
 
 
 def _csv_text(value: Value, csv: Csv, item: Node) -> str:

@@ -11,9 +11,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from lakesql.decode import Node
-from lakesql.names import REQUIRED_MISSING, UNPARSABLE
+from lakesql.names import REQUIRED_MISSING, RESCUED, UNDECLARED_FIELD, UNPARSABLE
 from lakesql.stream.recording import Digits
-from lakesql.stream.stream import Column
+from lakesql.stream.stream import Stream
 from lakesql.stream.types import parse_type, parts_of
 from lakesql.unit.duck_types import NeedsSparkError, decimal_digits, duck_type, element_type, quote, text_literal
 
@@ -204,7 +204,7 @@ def sql_literal(value: Value, kind: str) -> str:
             return f"CAST({text_literal(str(value))} AS {wanted})"
 
 
-def read_raw(text: str, columns: tuple[Column, ...]) -> dict[str, Value] | Bad:
+def read_raw(text: str, stream: Stream) -> dict[str, Value] | Bad:
     """The columns of a record whose value is this JSON, or why it is a dead letter: as the engine's reading has it.
 
     Spark's reader of JSON takes more than JSON's grammar, and makes values of others. Where it might, this raises
@@ -220,14 +220,21 @@ def read_raw(text: str, columns: tuple[Column, ...]) -> dict[str, Value] | Bad:
         raise NeedsSparkError("a raw record that is an array")
     if not isinstance(found, dict):
         return Bad(UNPARSABLE)
+    columns = tuple(column for column in stream.columns if not column.is_rescued)
     spelled = {column.field.lower(): column.field for column in columns}
     if other := [name for name in found if spelled.get(name.lower(), name) != name]:
         raise NeedsSparkError(f"a raw record with the field {other[0]}, in other capitals than the contract has")
     row = {column.name: _read_value(found.get(column.field), column.type, column.name) for column in columns}
     if any(isinstance(value, Bad) for value in row.values()):
         return Bad(UNPARSABLE)
-    missing = any(column.required and row[column.name] is None for column in columns)
-    return Bad(REQUIRED_MISSING) if missing else row
+    if any(column.required and row[column.name] is None for column in columns):
+        return Bad(REQUIRED_MISSING)
+    unknown = [name for name in found if name.lower() not in spelled]
+    if unknown and stream.unknown_fields == "dead_letter":
+        return Bad(UNDECLARED_FIELD)
+    if unknown and stream.rescues:
+        raise NeedsSparkError(f"a raw record with the field {unknown[0]}, which {RESCUED} has")
+    return {**row, RESCUED: None} if stream.rescues else row
 
 
 _LENIENT = re.compile(r"'|NaN|INF|Infinity|\ufeff|\\u[dD]|[eE][-+]?\d{3,}")

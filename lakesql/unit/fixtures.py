@@ -67,7 +67,7 @@ def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Pat
             case None:
                 return Bad(NO_VALUE)
             case str() as raw if stream.record_format.is_document:
-                return read_raw(raw, stream.columns)
+                return read_raw(raw, stream)
             case str():
                 raise NeedsSparkError(f"a raw record of format {stream.format}")
             case Mapping() if RECORD in item.value:

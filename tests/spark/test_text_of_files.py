@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.records.parse import parse_records
 from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.sources.folder_columns import with_folders
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.records.formats.csv import Csv
@@ -33,7 +34,7 @@ def read(spark: SparkSession, folder: Path, **options: Any) -> tuple[list[tuple[
     )
     binding = StreamBinding(stream, Files(str(folder)))
     raw = read_raw(spark, binding, streaming=False)
-    rows = parse_records(raw, contract_of(binding), frozenset()).collect()
+    rows = parse_records(with_folders(raw, binding), contract_of(binding), frozenset()).collect()
     good = [(row["id"], row["name"]) for row in rows if row._lakesql_rejected is None]
     return sorted(good), sorted(bytes(row._lakesql_rejected.value) for row in rows if row._lakesql_rejected)
 

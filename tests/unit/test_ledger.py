@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakesql.events import RescuedFields
 from lakesql.ledger.entry import Entry, Snapshot, newest_entry, rows_written, summary_of
 
 TIME = "2026-01-31T00:00:00+00:00"
@@ -41,6 +42,10 @@ def test_an_entry_survives_its_summary() -> None:
     assert newest_entry(history(summary_of(ENTRY)), "orders", never) == ENTRY
     assert summary_of(FAILING)["lakesql.violations"] == '{"paid: é": 3, "amount >= 0": 1}'
     assert newest_entry(history(summary_of(FAILING)), "orders", never) == FAILING
+    rescuing = replace(ENTRY, rescued=(RescuedFields("s", 3, ("é", "n.q")), RescuedFields("t", 1, ())))
+    text = '{"s":{"records":3,"fields":["é","n.q"]},"t":{"records":1,"fields":[]}}'
+    assert summary_of(rescuing)["lakesql.rescued"] == text
+    assert newest_entry(history(summary_of(rescuing)), "orders", never) == rescuing
 
 
 def test_the_newest_entry_of_a_given_checkpoint_is_found() -> None:

@@ -9,11 +9,13 @@ from lakesql.events import (
     BatchEmpty,
     BatchSkipped,
     Event,
+    FieldsRescued,
     ModelFinished,
     Progress,
     QueryPaused,
     QueryStarted,
     RecordsRejected,
+    RescuedFields,
     Retrying,
     RunFinished,
     RunStarted,
@@ -144,6 +146,18 @@ def test_reasons_of_dead_letters_add_up() -> None:
     assert dict(run.models["a"].reasons) == {"missing-value": 5, "not-readable": 2}
     assert run.models["a"].rejected == 7
     assert run.models["a"].dead_letter_table == "t"
+
+
+def test_fields_that_no_contract_knows_add_up_by_stream() -> None:
+    first = (RescuedFields("s", 3, ("x", "y")), RescuedFields("t", 1, ("z",)))
+    then = (RescuedFields("s", 2, ("y", "v", "w", "u", "more")),)
+    run = tally(STARTED, FieldsRescued("a", 1, first, 1), FieldsRescued("a", 2, then, 2))
+    assert run.models["a"].rescued == (RescuedFields("s", 5, ("x", "y", "v", "w", "u")), RescuedFields("t", 1, ("z",)))
+    assert run.models["a"].finish("success", 1, 3).rescued == run.models["a"].rescued
+    assert render_remarks(run) == (
+        "a: 5 records of stream s have fields that its contract does not know: x, y, v, w, u; `_rescued` has them",
+        "a: 1 record of stream t has fields that its contract does not know: z; `_rescued` has them",
+    )
 
 
 def test_a_speed_that_is_not_finite_is_none() -> None:

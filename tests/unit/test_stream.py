@@ -151,6 +151,8 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("nanoseconds: dead_letter", "wrong-value", "3:14"),
         ("ignore_corrupt: dead_letter", "wrong-value", "3:17"),
         ("nanoseconds: round", "wrong-value", "3:14"),
+        ("unknown_fields: keep", "wrong-value", "3:17"),
+        ("unknown_fields: true", "wrong-value", "3:17"),
         ("path: 'a/{**,b}/c'", "wrong-value", "3:7"),
         ("path: 'a[1.json'", "wrong-value", "3:7"),
         ("path: 'a/{b,c.json'", "wrong-value", "3:7"),

@@ -471,6 +471,29 @@ def test_columns_that_nobody_reads_need_no_spark(select: str, rows: list[object]
     assert isinstance(run_one(tmp_path, append(select=select), test), kind)
 
 
+def test_what_no_contract_knows_is_given_as_a_column(tmp_path: Path) -> None:
+    select = "SELECT id, a, _rescued AS others, _rescued IS NULL AS is_known FROM {{ stream('rescuing') }}"
+    rows = [{"id": 1, "_rescued": '{"x":1.10}'}, {"id": 2, "a": "b"}, '{"id": 3}']
+    expected = [
+        {"id": 1, "a": None, "others": '{"x":1.10}', "is_known": False},
+        {"id": 2, "a": "b", "others": None, "is_known": True},
+        {"id": 3, "a": None, "others": None, "is_known": True},
+    ]
+    test = {"given": [given(rows, stream="rescuing")], "expect": {"rows": expected}}
+    assert run_one(tmp_path, append(select=select), test) == Passed()
+    raw = {"given": [given(['{"id": 4, "x": 6}'], stream="rescuing")], "expect": {"rows": []}}
+    outcome = run_one(tmp_path / "raw", append(select=select), raw)
+    assert isinstance(outcome, NeedsSpark) and "_rescued" in outcome.reason
+
+
+def test_a_raw_record_with_a_field_that_no_contract_knows_is_a_dead_letter(tmp_path: Path) -> None:
+    models = append(select="SELECT id, a FROM {{ stream('refusing') }}")
+    rows = ['{"id": 1, "x": 6}', '{"a": "b", "x": 6}', '{"id": 2, "a": "b"}']
+    reasons = [{"reason": "undeclared-field"}, {"reason": "required-missing"}]
+    expect = {"rows": [{"id": 2, "a": "b"}], "dead_letters": reasons}
+    assert run_one(tmp_path, models, {"given": [given(rows, stream="refusing")], "expect": expect}) == Passed()
+
+
 def test_arrays_and_maps_are_given_as_lists_and_mappings(tmp_path: Path) -> None:
     rows = [
         {"id": 1, "tags": ["b", "a"], "marks": {"x": 1, "y": None}, "items": [{"sku": "s", "n": 2}, {"n": 3}]},

@@ -44,6 +44,16 @@ streams:
     topic: parcels
     connection: kafka
     columns: {id: bigint, sentAt: timestamp, Weight: int}
+  - name: rescuing
+    topic: orders
+    connection: kafka
+    unknown_fields: rescue
+    columns: {id: {type: bigint, required: true}, a: string}
+  - name: refusing
+    topic: orders
+    connection: kafka
+    unknown_fields: dead_letter
+    columns: {id: {type: bigint, required: true}, a: string}
   - name: views
     topic: views
     connection: kafka

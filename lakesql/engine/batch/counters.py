@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -18,6 +18,8 @@ from lakesql.compile.log_positions import is_read, is_unplaced, own_place
 from lakesql.compile.quote import event_time, identifier, text
 from lakesql.compile.select import Select
 from lakesql.engine.records.folded import any_of, fold
+from lakesql.engine.records.unknown_fields import rescued_counts, split_names
+from lakesql.events import RescuedFields
 from lakesql.names import (
     CHANGE,
     DELETE,
@@ -28,6 +30,7 @@ from lakesql.names import (
     RAW,
     RECORD,
     REJECTED,
+    RESCUED,
     SOURCE_TABLE,
     TOMBSTONE,
     UNSENT,
@@ -54,6 +57,7 @@ class BatchCounts:
     of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it. `read_place`
     and `first_read_us` are the same of rows that a snapshot has read where its place in the log is known. `tables` are
     the first and the last name of the tables of a database whose changes they are, of a model that must have one.
+    `rescued` are the good records that have fields which their contract does not know.
     """
 
     records: int
@@ -79,6 +83,7 @@ class BatchCounts:
     valueless: int = 0
     set_aside: int = 0
     violations: tuple[tuple[str, int], ...] = ()
+    rescued: tuple[RescuedFields, ...] = ()
 
     @property
     def rejected(self) -> int:
@@ -107,6 +112,7 @@ class BatchCounters:
 
     def __init__(self) -> None:
         self._records: list[_Watched] = []
+        self._rescued: list[tuple[str, _Watched]] = []
         self._rows: list[_Watched] = []
         self._checked: list[_Watched] = []
         self._texts: list[_Watched] = []
@@ -116,7 +122,7 @@ class BatchCounters:
 
     def stream(self, records: DataFrame, stream: Stream, select: Select, has_changes: bool) -> DataFrame:
         """Parsed records, watched; those that are changes by which rows are made (`has_changes`) as such."""
-        return _watch(
+        counted = _watch(
             self._records,
             records,
             _record_counts(
@@ -128,8 +134,12 @@ class BatchCounters:
                 TOMBSTONE in records.columns,
                 select.orders_reads,
                 SOURCE_TABLE in records.columns,
+                stream.rescues,
             ),
         )
+        if stream.rescues:
+            self._rescued.append((stream.name, self._records[-1]))
+        return counted
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
@@ -194,6 +204,9 @@ class BatchCounters:
             ignored=sum(row["ignored"] for row in seen) + self.followers,
             valueless=sum(row["valueless"] for row in seen),
             tombstones=sum(row["tombstones"] for row in seen),
+            rescued=tuple(
+                rescued for stream, watched in self._rescued for rescued in rescued_of(stream, watched.read())
+            ),
         )
 
     def read_replaced(self) -> ReplacedText:
@@ -240,6 +253,7 @@ def _record_counts(
     deletes: bool,
     orders_reads: bool,
     has_one_table: bool,
+    rescues: bool,
 ) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
@@ -267,7 +281,28 @@ def _record_counts(
         (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
         (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias("tombstones"),
         (count_of(is_valueless) if is_mirror and is_feed else none).alias("valueless"),
+        *(count_rescued() if rescues else ()),
     )
+
+
+def count_rescued() -> tuple[Column, ...]:
+    """What is counted of parsed records of a stream that keeps the fields which its contract does not know."""
+    records, names = rescued_counts(F.when(F.col(REJECTED).isNull(), F.col(RESCUED)))
+    return records.alias("rescued"), names.alias("rescued_fields")
+
+
+def rescued_of(stream: str, row: Mapping[str, Any]) -> Sequence[RescuedFields]:
+    """What `count_rescued` has counted of a stream; nothing where no record has such fields."""
+    if not row["rescued"]:
+        return ()
+    return (RescuedFields(stream, row["rescued"], split_names(row["rescued_fields"])),)
+
+
+def count_rescued_in(streams: Iterable[tuple[Stream, DataFrame]]) -> tuple[RescuedFields, ...]:
+    """What is counted of the parsed records of streams, which are read for it where one keeps such fields."""
+    rescuing = ((stream, parsed) for stream, parsed in streams if stream.rescues)
+    rows = ((stream.name, parsed.agg(*count_rescued()).collect()[0].asDict()) for stream, parsed in rescuing)
+    return tuple(rescued for name, row in rows for rescued in rescued_of(name, row))
 
 
 def _place_counts(is_good: Column) -> tuple[Column, ...]:

@@ -23,6 +23,7 @@ from lakesql.engine.records.change_values import SENT_BY
 from lakesql.engine.records.changes import with_change_detail
 from lakesql.engine.records.parse import with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.sources.folder_columns import with_folders
 from lakesql.engine.spark.internals import replace_view
 from lakesql.ledger.entry import Entry
 from lakesql.model.model import Model
@@ -161,7 +162,7 @@ def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
     elif binding.has_changes:
         rejected = with_change_detail(rejected, contract_of(binding))
     else:
-        rejected = with_detail(rejected, contract_of(binding))
+        rejected = with_detail(with_folders(rejected, binding), contract_of(binding))
     return rejected.withColumn("stream", F.lit(binding.stream.name)).select(*_FOUND)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.counters import BatchCounts, ReplacedText
+from lakesql.engine.batch.counters import BatchCounts, ReplacedText, count_rescued_in
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
@@ -41,7 +41,7 @@ from lakesql.engine.ledger.commit import (
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.engine.sources.parsed import raw_records
 from lakesql.errors import LakesqlError
-from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected
+from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, FieldsRescued, RecordsRejected
 from lakesql.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 from lakesql.table.uncompacted import small_files_of
 
@@ -130,9 +130,12 @@ def _write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             newest_place=newest_place,
             source_table=source_table,
             older=rows.counters.count_older(rows_written(staged.snapshot.summary)) if staged is not None else 0,
+            rescued=counts.rescued,
         )
         prepare_again = partial(prepare_write, sink, table, rows, stack)
         head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
+    if counts.rescued:
+        sink.emit(FieldsRescued(model.name, batch, counts.rescued, now_ms()))
     if head is None:
         sink.progress.note_empty(entry)
         sink.emit(
@@ -190,8 +193,11 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     entry = sink.progress.entry(batch)
     arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
     sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
-    letters = bad_records(sink, sink.parsing.parse(arrived))
+    parsed = sink.parsing.parse(arrived)
+    letters = bad_records(sink, parsed)
     letters += unreadable_letters(sink, arrived.sparkSession, batch)
+    if rescued := count_rescued_in(zip((it.stream for it in sink.bindings), parsed, strict=True)):
+        sink.emit(FieldsRescued(sink.model.name, batch, rescued, now_ms()))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
         sink.reached("dead-letter")

@@ -90,7 +90,7 @@ def rename_entries(session: SparkSession, name: TableName, owners: Mapping[str, 
 
 def _renamed(entry: Entry, owner: str) -> Entry:
     """The entry under another name. What it counts is counted in the snapshot of its batch."""
-    return replace(entry, model=owner, late=0, violations=(), remembered=0, older=0)
+    return replace(entry, model=owner, late=0, violations=(), remembered=0, older=0, rescued=())
 
 
 def _append_entry(transaction: Any, entry: Entry, old_tag: str) -> None:

@@ -34,6 +34,15 @@ _VALUE = f"(?:{_STRING}|{_nested()}|" + r'[^"\[\]{},\s]++)'
 
 _MEMBER = r"(?s)(?:^\s*+\{|\G(?<!^)\s*+,)\s*+(" + _STRING + r")\s*+:\s*+(" + _VALUE + ")"
 
+_STRICT_VALUE = f"(?:{_STRING}|{_nested()}|[-+0-9A-Za-z.]++)"
+_STRICT_MEMBER = rf"\s*+{_STRING}\s*+:\s*+{_STRICT_VALUE}\s*+"
+
+WHOLE_OBJECT = rf"(?s)\A\s*+\{{(?:{_STRICT_MEMBER}(?:,{_STRICT_MEMBER})*+|\s*+)\}}\s*+\z"
+"""An object of which `members` finds all members."""
+
+WHOLE_ARRAY = rf"(?s)\A\s*+\[(?:\s*+{_STRICT_VALUE}\s*+(?:,\s*+{_STRICT_VALUE}\s*+)*+|\s*+)\]\s*+\z"
+"""An array of which `items` finds all values."""
+
 _REWRITTEN = r"(?:-?[0-9]++[.eE]|-0|[-+]?[NI]|[\[{])"
 """How a value begins of which Spark's text may be another than what stands in the record."""
 
@@ -139,6 +148,13 @@ def holds_any(conditions: Iterable[Column]) -> Column:
 def bound(value: Column, use: Callable[[Column], Column]) -> Column:
     """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
     return F.transform(F.array(value), use)[0]
+
+
+def without_words(text: Column) -> Column:
+    """The text of a value in which the words that stand for a number, which JSON has not, are in quotes."""
+    word = "(?:[-+]?(?:NaN|Infinity|INF))"
+    before = rf'\G((?:{_STRING}|[^"NI+-]++|(?!{word})[NI+-])*+)'
+    return F.when(text.rlike("NaN|INF|Infinity"), F.regexp_replace(text, f"{before}({word})", '$1"$2"')).otherwise(text)
 
 
 def split_documents(files: DataFrame) -> DataFrame:

@@ -45,11 +45,25 @@ from lakesql.engine.records.json_text import (
 )
 from lakesql.engine.records.registry_value import registry_columns
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
-from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
+from lakesql.engine.records.unknown_fields import find_unknown, is_untold, rescued_text, say_unknown
+from lakesql.names import (
+    CORRUPT,
+    FOLDERS,
+    NO_VALUE,
+    RAW,
+    RECORD,
+    REJECTED,
+    REQUIRED_MISSING,
+    RESCUED,
+    ROW,
+    UNDECLARED_FIELD,
+    UNKNOWN_FIELDS,
+    UNPARSABLE,
+)
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.schemas import StreamSchemas
-from lakesql.stream.stream import RECORD_FIELDS, Encoding, Envelope, Infinity, Unit
+from lakesql.stream.stream import RECORD_FIELDS, Encoding, Envelope, Infinity, Unit, UnknownFields
 from lakesql.stream.text_encoding import UTF_8
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -97,6 +111,8 @@ class Contract:
     dead letter. `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
     `add_fields_prefix` stands before what a flat record says of the change; None where nobody says what does.
     `schemas` are those that records name by an id of a registry; None where they name none.
+    `unknown_fields` is what becomes of fields that are no columns. `has_folders`: raw records have `_lakesql_folders`,
+    whose values stand where the record has none.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -122,6 +138,8 @@ class Contract:
     is_replayed: bool = False
     add_fields_prefix: str | None = None
     schemas: StreamSchemas | None = None
+    unknown_fields: UnknownFields = "ignore"
+    has_folders: bool = False
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -145,6 +163,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
         *(landed(column).alias(column.name) for column in contract.columns),
+        *([rescued_text(F.col(UNKNOWN_FIELDS)).alias(RESCUED)] if contract.unknown_fields == "rescue" else []),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON), _detail(contract) if contract.schemas is not None else None),
@@ -186,7 +205,7 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     details = _detail(contract)
     if contract.format == "json":
         details = unless_of_registry(details)
-    read = {**_read(contract), ROW: _row(contract)}
+    read = {**_read(contract), ROW: _with_folders(_row(contract), _text_type(contract), contract)}
     found = with_each(_in_utf8(rejected, contract), read).withColumn("detail", details).drop(*read)
     return _as_arrived(found, contract)
 
@@ -300,6 +319,7 @@ def _read(contract: Contract) -> dict[str, Column]:
     `_lakesql_texts` is the row as texts, where a value in it may be none; NULL elsewhere. `_lakesql_written` are the
     members of the record as they stand there, where what Spark makes of one may be another. `_lakesql_finite` is the
     row without words for numbers, where a number in it is infinite: one that still is was too large.
+    `_lakesql_unknown_fields` are those that are no columns, where the contract asks for them.
 
     A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
     copies each field of the outermost object once more, as it looks its column up by name, which here are two.
@@ -321,9 +341,12 @@ def _read(contract: Contract) -> dict[str, Column]:
     found = {
         _ELEMENTS: _without_bombs(contract, elements),
         _WRITTEN: F.when(is_asked, members(_text())),
-        ROW: _row_as_written(columns, row),
+        ROW: _with_folders(_row_as_written(columns, row), columns, contract),
         **texts,
     }
+    if contract.unknown_fields != "ignore":
+        known = T.StructType([T.StructField(column.name, column.type) for column in contract.columns])
+        found[UNKNOWN_FIELDS] = F.when(F.col(ROW).isNotNull(), find_unknown(_text(), known))
     if (is_infinite := _has_infinite(contract)) is None:
         return found
     without = from_json(F.regexp_replace(_text(), WORD_FOR_NUMBER, "0"), _text_type(contract))
@@ -369,6 +392,24 @@ def _row_as_written(columns: T.StructType, row: Column) -> Column:
         for field in columns.fields
     )
     return F.when(written.isNull() | row.isNull(), row).otherwise(F.struct(*values))
+
+
+def _with_folders(row: Column, columns: T.StructType, contract: Contract) -> Column:
+    """A row that was read, with what the folders of its file say of the columns that are NULL in it."""
+    if not contract.has_folders:
+        return row
+
+    def value_of_row(read: Column, field: T.StructField) -> Column:
+        if field.name == CORRUPT or not isinstance(field.dataType, T.AtomicType):
+            return read[field.name].alias(field.name)
+        said = F.col(FOLDERS)[field.name].cast(field.dataType)
+        return F.coalesce(read[field.name], said).alias(field.name)
+
+    def given(read: Column) -> Column:
+        whole = F.struct(*(value_of_row(read, field) for field in columns.fields))
+        return F.when(read.isNotNull() & F.col(FOLDERS).isNotNull(), whole).otherwise(read)
+
+    return bound(row, given)
 
 
 def _doubt(contract: Contract) -> Column | None:
@@ -503,7 +544,12 @@ def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
     elif contract.format in ("csv", "avro"):
         faults += _header_faults(contract)
         faults.append(_unread(contract))
-    return (*faults, *_column_faults(contract, has_text=contract.format in ("json", "csv")))
+    faults += _column_faults(contract, has_text=contract.format in ("json", "csv"))
+    if contract.unknown_fields != "ignore":
+        unknown = F.col(UNKNOWN_FIELDS)
+        holds = unknown.isNotNull() if contract.unknown_fields == "dead_letter" else is_untold(unknown)
+        faults.append(_RecordFault(holds, UNDECLARED_FIELD, lambda: say_unknown(unknown)))
+    return tuple(faults)
 
 
 def _header_faults(contract: Contract) -> list[_RecordFault]:

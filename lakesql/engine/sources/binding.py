@@ -112,8 +112,13 @@ class StreamBinding:
         """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
         stream = self.stream
         is_plain = self.stream.record_format.is_document and not stream.multiline and stream.encoding == UTF_8
-        is_plain = is_plain and not self.has_changes
+        is_plain = is_plain and not self.has_changes and stream.unknown_fields == "ignore"
         return is_plain and self.is_in_files and not self.is_replayed
+
+    @property
+    def may_have_folders(self) -> bool:
+        """Whether the names of its files' folders may say what columns of a JSON text are."""
+        return self.is_in_files and self.stream.record_format.is_document and not (self.has_json or self.has_changes)
 
     @property
     def may_have_nanoseconds(self) -> bool:
@@ -165,11 +170,13 @@ def contract_of(binding: StreamBinding) -> Contract:
         is_replayed=binding.is_replayed,
         add_fields_prefix=stream.add_fields_prefix,
         schemas=binding.schemas,
+        unknown_fields=stream.unknown_fields,
+        has_folders=binding.may_have_folders,
     )
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
-    """The columns of a declared stream in Spark's types, by the names that records have for them."""
+    """The columns of a declared stream that records have, in Spark's types, by the names that these have for them."""
     from lakesql.engine.records.parse import ContractColumn
 
     return tuple(
@@ -183,6 +190,7 @@ def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
             stream.infinity,
         )
         for column in stream.columns
+        if not column.is_rescued
     )
 
 

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
+from lakesql.engine.sources.binding import StreamBinding, contract_columns
 from lakesql.engine.sources.read_files import file_path
-from lakesql.names import CORRUPT
+from lakesql.names import CORRUPT, FOLDERS
 from lakesql.source.pattern import without_scheme
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -34,6 +35,17 @@ def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataF
             for name, column in read.items()
         }
     )
+
+
+def with_folders(raw: DataFrame, binding: StreamBinding) -> DataFrame:
+    """Raw records of JSON in files, with `_lakesql_folders`: what the names of their files' folders say of columns."""
+    if not binding.may_have_folders:
+        return raw
+    columns = [column for column in contract_columns(binding.stream) if isinstance(column.type, T.AtomicType)]
+    uri = F.col("topic")
+    fields = (T.StructField(it.name, T.StringType() if it.is_counted else it.type) for it in columns)
+    values = (_folder_value(uri, field, binding.source.places[0]).alias(field.name) for field in fields)
+    return raw.withColumn(FOLDERS, F.when(uri.contains("="), F.struct(*values)))
 
 
 def _folder_value(uri: Column, field: T.StructField, base: str) -> Column:

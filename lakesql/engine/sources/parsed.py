@@ -29,6 +29,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.column_names import in_columns
 from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.file_order import place_in_files
+from lakesql.engine.sources.folder_columns import with_folders
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.internals import Repeated
 from lakesql.names import (
@@ -111,7 +112,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     keep, keep_raw = select.query.record_fields, keep_raw or select.has_positions
     if binding.has_rows:
         return in_columns(_check_rows(raw, binding, keep, select.change_fields, keep_raw), binding.stream)
-    raw = with_prefixes(raw, binding)
+    raw = with_folders(with_prefixes(raw, binding), binding)
     if binding.has_changes:
         parsed = parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
     else:
