@@ -1266,6 +1266,13 @@ CONDITIONS: dict[str, Condition] = {
 }
 
 UNREACHABLE = frozenset(
-    {"catalog-unreachable", "connection-unreachable", "jars-unreachable", "spark-unreachable", "storage-unreachable"}
+    {
+        "catalog-unreachable",
+        "connection-unreachable",
+        "jars-unreachable",
+        "registry-unreachable",
+        "spark-unreachable",
+        "storage-unreachable",
+    }
 )
 """Conditions of what does not answer: it may at the next try."""

@@ -152,6 +152,7 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
         "tests/unit --hypothesis-profile night",
         "tests/feeds --feed-seeds 10000",
         "tests/views/test_random_selects.py --view-seeds 10000",
+        "tests/spark/test_view_rounds.py --lake-seeds 100",
         "tests/crash/test_day.py --day-commits 1440",
         "tests/spark/test_cdc.py tests/spark/test_unsent.py --mirror-seeds 50",
         "tests/spark/test_file_names.py --mirror-seeds 50",
