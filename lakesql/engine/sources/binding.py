@@ -137,13 +137,15 @@ def contract_of(binding: StreamBinding) -> Contract:
     from lakesql.engine.records.parse import Contract  # only here: what finds connections needs no pyspark
 
     stream = binding.stream
-    assert stream.format in ("json", "csv", "avro", "string", "bytes"), "rows with types are not parsed"
+    is_framed = stream.record_format.is_framed
+    kind = "json" if is_framed or binding.has_changes else stream.format
+    assert kind in ("json", "csv", "avro", "string", "bytes"), "rows with types are not parsed"
     names = {name.lower() for name in stream.key}
     key = tuple(column.field for column in stream.columns if column.name.lower() in names)
     fields = {column.name: column.field for column in stream.columns}
     return Contract(
         contract_columns(stream),
-        stream.format,
+        kind,
         stream.csv,
         binding.schema,
         key,
@@ -165,6 +167,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         is_replayed=binding.is_replayed,
         add_fields_prefix=stream.add_fields_prefix,
         schemas=binding.schemas,
+        frame=stream.wire if is_framed else None,
     )
 
 
