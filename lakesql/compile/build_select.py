@@ -73,7 +73,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
     if problems := [*_check_told_apart(manifest, model, streams)]:
         raise ProjectError(problems)
-    if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
+    if unknown := [it for it in streams.values() if (it.is_open or it.registry) and not it.columns]:
         raise ProjectError(map(_no_columns, unknown))
     rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
     if views := _views_of(manifest, model, built):
@@ -352,6 +352,10 @@ def _check_sizes(select: Select) -> Iterable[Problem]:
 
 
 def _no_columns(stream: Stream) -> Problem:
+    if stream.registry:
+        what = f"Stream '{stream.name}' declares no columns, and the project has no schema of its subject."
+        fix = f"`lakesql schema pull {stream.name}` fetches it from the registry; or declare the stream's `columns`."
+        return Problem("no-columns", what, fix=fix, place=stream.place)
     what = f"Stream '{stream.name}' declares no columns, and none of its records has been seen on this target."
     fix = "Run a model that reads it, which asks the topic; or record a sample; or declare its `columns`."
     return Problem("no-columns", what, fix=fix, place=stream.place)

@@ -41,6 +41,7 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.seed.seed import Seed, build_seed
 from lakesql.seed.seed_contract import SeedContract, read_seed_contract
 from lakesql.stream.event_time import is_expression
+from lakesql.stream.registry_columns import schema_path, takes_pulled, with_pulled
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros, parse_macros, parse_template
@@ -123,6 +124,7 @@ def load_manifest(
     problems.extend(problem for found in declared for problem in found.problems)
     all_declared = not problems
     streams = _by_name((stream for found in declared for stream in found.streams), "Stream", problems)
+    streams = _with_pulled_schemas(streams, files, problems)
     properties = _by_name((model for found in declared for model in found.models), "Model", problems)
     contracts = _by_name((seed for found in declared for seed in found.seeds), "Seed", problems)
     macros = collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
@@ -188,6 +190,19 @@ def load_manifest(
     )
 
 
+def _with_pulled_schemas(
+    streams: Mapping[str, Stream], files: ProjectFiles, problems: list[Problem]
+) -> dict[str, Stream]:
+    """The streams, those with a registry and without columns with the columns of their subjects' schemas."""
+    found = dict(streams)
+    texts = {file.path: file.text for file in files.schemas}
+    for name, stream in streams.items():
+        path = schema_path(stream, files.settings.paths.streams) if takes_pulled(stream) else ""
+        if path in texts:
+            found[name] = collect(problems, partial(with_pulled, stream, path, texts[path])) or stream
+    return found
+
+
 def parse_declarations(file: SourceFile) -> Declarations:
     """What a properties file says, as far as it can be understood."""
     problems: list[Problem] = []
@@ -210,7 +225,7 @@ def parse_declarations(file: SourceFile) -> Declarations:
 def _read_stream(node: Node) -> Stream:
     """A stream, whose watermark may be on an expression."""
     stream = read_stream(node)
-    if stream.watermark is not None and is_expression(stream.watermark.column, stream.types) and not stream.is_open:
+    if stream.watermark is not None and is_expression(stream.watermark.column, stream.types) and stream.columns:
         from lakesql.select.watermarks import find_unfit  # only here: most streams are read without a SELECT
 
         place = node.entries()["watermark"].entries()["column"].place

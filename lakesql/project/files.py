@@ -77,7 +77,7 @@ class ProjectFiles:
     """Everything that a project's files say, unparsed. Each tuple is sorted by path.
 
     `selectors` is selectors.yml, which is no part of what runs: None where there is none. `contracts` are the .yml
-    files beside the seeds.
+    files beside the seeds, `schemas` the .avsc files among the streams.
     """
 
     directory: Path
@@ -92,13 +92,19 @@ class ProjectFiles:
     selectors: SourceFile | None = None
     seeds: tuple[SeedFile, ...] = ()
     contracts: tuple[SourceFile, ...] = ()
+    schemas: tuple[SourceFile, ...] = ()
 
     @property
     def texts(self) -> Mapping[str, str]:
         """The files that say what runs or is tested, by their paths, the settings among them; of seeds the header."""
-        files = (*self.models, *self.streams, *self.macros, *self.properties, *self.tests, *self.contracts)
+        declared = (*self.streams, *self.properties, *self.contracts, *self.schemas)
+        files = (*self.models, *self.macros, *self.tests, *declared)
         headers = {seed.path: f"{seed.header}\n" for seed in self.seeds}
-        return {SETTINGS_FILE: self.settings_text, **{file.path: file.text for file in files}, **headers}
+        return {
+            SETTINGS_FILE: self.settings_text,
+            **{file.path: file.text for file in (*files, *self.schemas)},
+            **headers,
+        }
 
 
 def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFiles:
@@ -128,6 +134,7 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         selectors=_read_selectors(directory, problems),
         seeds=_read_seeds(directory, paths.seeds, settings.seeds.max_size, problems),
         contracts=_read_folder(directory, paths.seeds, PROPERTIES_SUFFIXES, problems),
+        schemas=_read_folder(directory, paths.streams, (".avsc",), problems),
     )
     if problems:  # nothing is said of what the files that cannot be read would have declared
         raise ProjectError(problems)

@@ -43,5 +43,8 @@ class RecordEnvelope(Protocol):
     )
     """The fields of `_change` that its changes have."""
 
+    may_be_registered: ClassVar[bool] = False
+    """Whether its events may be in Avro, by schemas of a registry: those that Kafka Connect's converters write."""
+
     source_table: ClassVar[re.Pattern[str]] = re.compile(r"([^.]+\.)?[^.]*\.[^.]+")
     """How its events write the name of a table."""

@@ -32,6 +32,9 @@ class RecordFormat(Protocol):
     needs_schema: ClassVar[bool] = False
     """Whether a single record does not say how it is written, so that its stream names a schema."""
 
+    is_framed: ClassVar[bool] = False
+    """Whether the id of a schema may stand before a record's key and value, which are JSON."""
+
     has_nanoseconds: ClassVar[bool] = False
     """Whether a timestamp may be in nanoseconds."""
 

@@ -14,12 +14,16 @@ from lakesql.records.formats.avro import AvroFormat
 from lakesql.records.formats.bytes import BytesFormat
 from lakesql.records.formats.csv import CsvFormat
 from lakesql.records.formats.json import JsonFormat
+from lakesql.records.formats.json_schema import JsonSchemaFormat
 from lakesql.records.formats.parquet import ParquetFormat
 from lakesql.records.formats.string import StringFormat
 
 FORMATS: Mapping[str, RecordFormat] = {
     each.name: each
-    for each in (JsonFormat(), CsvFormat(), ParquetFormat(), AvroFormat(), StringFormat(), BytesFormat())
+    for each in (
+        *(JsonFormat(), CsvFormat(), ParquetFormat(), AvroFormat(), StringFormat(), BytesFormat()),
+        JsonSchemaFormat(),
+    )
 }
 """All formats."""
 

@@ -29,8 +29,7 @@ class Registry:
         "Its URL, of Apicurio the one that ends with `/apis/ccompat/v7`; several with commas between.", default=""
     )
     path: str = option(
-        "Instead of a URL, a folder: `<id>.avsc` is the schema that records name by this id. `lakesql record` writes "
-        "it beside a recording.",
+        "Instead of a URL, a folder: `<id>.avsc` is the schema that records name by this id.",
         default="",
     )
     user: str = option("The user who logs in, with `password`.", default="")

@@ -17,6 +17,9 @@ from lakesql.secrets import find_secrets
 ANSWER_TIMEOUT_S = 10.0
 """How long a registry may take for an answer."""
 
+LATEST_S = 1
+"""How long the client takes a subject's newest schema for that: for ever, unless it is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Registered:
@@ -88,6 +91,7 @@ def _client(registry: Registry) -> Any:
             raise
         raise absent from None
     settings: dict[str, Any] = {"url": registry.url, "timeout": ANSWER_TIMEOUT_S, **registry.options}
+    settings["cache.latest.ttl.sec"] = LATEST_S
     if registry.user:
         settings["basic.auth.user.info"] = f"{registry.user}:{registry.password}"
     if registry.token:

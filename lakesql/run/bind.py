@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.registry.connection import Registry
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.source.kinds import model_table, project_files
 from lakesql.stream.avro_schema import read_avro_schema
@@ -94,18 +95,25 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
 
 def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
     """The stream with its registry, of whose schemas none is known yet."""
-    stream, target = binding.stream, manifest.target
-    registry = target.registries.get(stream.registry)
-    if registry is None:
-        raise ProjectError.of(
-            "unknown-connection",
-            f"Target '{target.name}' has no connection '{stream.registry}' of type 'registry', which '{stream.name}' "
-            "names.",
-            fix=did_you_mean(stream.registry, target.registries),
-            place=stream.place,
-        )
-    folder = f"{target.checkpoints.rstrip('/')}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
+    stream = binding.stream
+    registry = find_registry(manifest, stream)
+    checkpoints = manifest.target.checkpoints.rstrip("/")
+    folder = f"{checkpoints}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
     return replace(binding, registry=registry, schemas=StreamSchemas(stream.wire), schemas_folder=folder)
+
+
+def find_registry(manifest: Manifest, stream: Stream) -> Registry:
+    """The connection of a stream's registry. Raises `ProjectError` (`unknown-connection`)."""
+    registries = manifest.target.registries
+    if stream.registry in registries:
+        return registries[stream.registry]
+    raise ProjectError.of(
+        "unknown-connection",
+        f"Target '{manifest.target.name}' has no connection '{stream.registry}' of type 'registry', which "
+        f"'{stream.name}' names.",
+        fix=did_you_mean(stream.registry, registries),
+        place=stream.place,
+    )
 
 
 SCHEMAS_FOLDER = "_schemas"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakesql.records.format import RecordFormat
 
 
-Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
+Format = Literal["json", "csv", "parquet", "avro", "string", "bytes", "json_schema"]
 Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
@@ -425,7 +425,7 @@ def read_stream(node: Node) -> Stream:
         max_per_batch=options.max_per_batch,
         csv=options.csv,
         place=node.key_place("name"),
-        is_open=not columns,
+        is_open=not columns and not options.registry,
         names_key=bool(options.key) or origin.brings == "files",
         source_table=options.source_table,
         multiline=_is_multiline(options, origin),
@@ -483,6 +483,8 @@ def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) 
         return (Column("value", kind.column_type),)
     if kind.is_document and origin.brings == "records" and envelope.says_columns:
         return ()
+    if options.registry and not envelope.is_feed:
+        return ()  # the project has the subject's schema
     what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
     why = "The records of a feed say their columns where its envelope is `debezium`, and in no other."
     raise ProjectError.of("missing-option", what, why=why if envelope.is_feed else "", place=node.place)
@@ -613,8 +615,12 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
 
 def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether what is said of a registry goes with format and origin, and is said at all."""
+    is_framed = stream.record_format.is_framed
+    if is_framed and stream.origin.brings != "records":
+        what = f"Stream '{stream.name}' has format '{stream.format}', which values of topics have."
+        yield Problem("wrong-value", what, fix="Write `json`.", place=node.entries()["format"].place)
     if not stream.registry:
-        for key in ("wire", "subject"):
+        for key in ("subject",) if is_framed else ("wire", "subject"):
             if key in node.entries():
                 what = f"Stream '{stream.name}' says '{key}', and no 'registry' that its values name schemas of."
                 yield Problem("wrong-value", what, place=node.key_place(key))
@@ -671,10 +677,13 @@ def _has_unknown_fields(stream: Stream) -> bool:
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether the envelope goes with origin, format and table, and what columns say of its values with their types."""
     in_files = stream.origin.brings == "files"
-    envelope, has_documents = stream.record_envelope, stream.record_format.is_document
+    envelope, kind = stream.record_envelope, stream.record_format
+    has_documents = kind.is_document or (bool(stream.registry) and envelope.may_be_registered)
     if stream.is_feed and (stream.origin.brings == "rows" or not has_documents):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics and files of format 'json' have."
         fix = ""
+        if kind.needs_schema and envelope.may_be_registered and not in_files:
+            fix = "In topics of format 'avro' it has a `registry`."
         if in_files:
             fix = (
                 "Read the rows of other files without an envelope, with the column that says what happened, in mode "

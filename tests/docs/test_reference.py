@@ -94,6 +94,7 @@ WITHOUT_JAVA = {
     "status": (),
     "freshness": (),
     "forecast": (),
+    "schema": ("pull",),
     "test": ("--unit",),
     "seed": (),
     "clean": (),

@@ -13,7 +13,9 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from lakesql.errors import ProfileError, ProjectError
 from lakesql.events import BatchCommitted, Retrying
+from lakesql.run.schemas import PulledSchema, pull_schemas
 from tests.servers.apicurio import Apicurio
 from tests.servers.broker import Broker, Message
 from tests.servers.process import running
@@ -151,3 +153,37 @@ def test_schemas_that_refer_to_others(project: Project, broker: Broker, registry
     project.model("landed", "SELECT id, price.cents AS cents FROM {priced}", mode="append")
     project.run().check()
     assert project.rows("landed") == [{"id": 1, "cents": 5}]
+
+
+def test_a_contract_that_is_pulled_follows_the_subject_when_it_is_pulled_again(
+    project: Project, broker: Broker, registry: Apicurio, topic: str
+) -> None:
+    broker.create_topic(topic)
+    write = writers(registry, topic)
+    project.stream("things", connection="broker", topic=topic, format="avro", registry="schemas")
+    project.model("landed", "SELECT * FROM {things}", mode="append")
+    broker.produce(topic, [write[0](row(0, 1))])
+    with pytest.raises(ProjectError, match="no-columns"):
+        project.run()
+    (pulled,) = pull_schemas(project.manifest(), ())
+    assert pulled == PulledSchema(f"streams/schemas/{topic}-value.avsc", is_changed=True)
+    assert pull_schemas(project.manifest(), ["things"]) == [PulledSchema(pulled.path, is_changed=False)]
+    project.run().check()
+    assert project.rows("landed") == [{"id": 1, "title": "n1", "f0": "1-0"}]
+    broker.produce(topic, [write[2](row(2, 2))])
+    project.run().check()  # the new field is no column until somebody has looked at it
+    assert project.rows("landed", "id")[1] == {"id": 2, "title": "n2", "f0": "2-0"}
+    assert pull_schemas(project.manifest(), ()) == [pulled]
+    broker.produce(topic, [write[0](row(0, 3)), write[2](row(2, 4))])
+    project.run().check()
+    assert project.rows("landed", "id")[2:] == [
+        {"id": 3, "title": "n3", "f0": "3-0", "f1": "d1", "f2": "d2"},
+        {"id": 4, "title": "n4", "f0": "4-0", "f1": "4-1", "f2": "4-2"},
+    ]
+
+
+def test_a_subject_that_is_not_there_is_named(project: Project, registry: Apicurio) -> None:
+    options = {"connection": "broker", "topic": "t", "format": "avro", "registry": "schemas"}
+    project.stream("things", subject="nothing", **options)
+    with pytest.raises(ProfileError, match="unknown-subject"):
+        pull_schemas(project.manifest(), ())

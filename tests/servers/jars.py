@@ -45,6 +45,10 @@ SERVERS: dict[str, tuple[Dependency, ...]] = {
         Dependency("org.xerial", "sqlite-jdbc", "3.53.2.0"),
     ),
     "debezium-postgres": (Dependency("io.debezium", "debezium-connector-postgres", "3.7.0.Final"),),
+    "debezium-postgres-avro": (
+        Dependency("io.debezium", "debezium-connector-postgres", "3.7.0.Final"),
+        Dependency("io.apicurio", "apicurio-registry-utils-converter", "2.6.13.Final"),
+    ),
     "debezium-mariadb": (Dependency("io.debezium", "debezium-connector-mariadb", "3.5.0.Final"),),
     "apicurio": (
         Dependency("io.apicurio", "apicurio-registry-app", "3.0.9", ("all",), alone=True, extension="tar.gz"),

@@ -240,3 +240,26 @@ def test_a_preview_reads_what_nobody_has_looked_up_yet(project: Project) -> None
     session = project.lake.session.newSession()
     _, rows, records, rejected = preview_rows(session, bound.select, bound.bindings, 10, Brokers())
     assert (rows, records, rejected) == ([(5,)], 2, (("unparsable", 1),))
+
+
+@pytest.mark.parametrize(("wire", "size"), [("confluent", 4), ("apicurio", 8)])
+def test_json_behind_the_id_of_its_schema(project: Project, wire: str, size: int) -> None:
+    columns = {"id": {"type": "int", "required": True}, "name": "string"}
+    project.stream("things", columns, format="json_schema", wire=wire, key=["id"])
+    project.model("landed", "SELECT id, name, _record.key AS key FROM {things}", mode="append")
+    project.model("newest", "SELECT id, name FROM {things}", mode="upsert", keys="id")
+
+    def keyed(key: bytes, value: bytes | None) -> Fields:
+        in_base64 = {"key_base64": base64.b64encode(key).decode()}
+        return Fields(in_base64 if value is None else {**in_base64, "value_base64": base64.b64encode(value).decode()})
+
+    values = [framed(3, b'{"id":1,"name":"a"}', size), framed(4, b'{"id":2,"name":"b"}', size), b'{"id":3}']
+    bad = framed(3, b'{"id":"x"}', size)
+    keys = [framed(9, str(number).encode(), size) for number in (1, 2, 3)]
+    project.record("things", [*map(keyed, keys, values), keyed(keys[0], bad), keyed(keys[1], None)])
+    project.run().check()
+    assert [(row["id"], row["name"]) for row in project.rows("landed", "id")] == [(1, "a"), (2, "b"), (3, None)]
+    assert [row["key"] for row in project.rows("landed", "id")] == keys
+    assert [row["id"] for row in project.rows("newest", "id")] == [1, 3]
+    letters = {row["value"]: row["detail"] for row in project.rows("landed__dead_letter")}
+    assert letters[bad] == "id: not a int, or out of its range"

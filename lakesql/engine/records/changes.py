@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.engine.records.avro_events import MISREAD, as_arrived, with_json_events
 from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_null_for_infinite, is_unavailable, misfits
 from lakesql.engine.records.debezium import HEAD, OPS, kind_text
 from lakesql.engine.records.event import (
@@ -60,6 +61,7 @@ from lakesql.names import (
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"
+_DETAIL = "_lakesql_detail"
 _IS_MOVED = "_lakesql_is_moved"
 _KEY_NAMES = "_lakesql_key_names"
 _CHANGES = "_lakesql_each"
@@ -76,6 +78,8 @@ def parse_changes(
     are where they delete nothing by themselves. An update of DMS that changes the row's key is two changes, as in
     Debezium's feeds. Everything else is as `parse_records` has it.
     """
+    if contract.schemas is not None:
+        raw = with_json_events(raw, contract.schemas)
     has_before, is_not_plain = "before" in keep_change, None
     if contract.is_mirrored:
         raw = raw.withColumn(_KEY_NAMES, _key_names(contract))
@@ -88,6 +92,13 @@ def parse_changes(
     if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
     found = _ReadChange(is_not_plain)
+    new_fields = _new_fields(contract) if contract.schema_fields else _absent(contract, found)
+    detail = None
+    if contract.schemas is not None:  # what is made of the JSON is made before the records are as they arrived
+        said = _first(fault.detail for fault in _faults(contract, F.col(_IS_MOVED)))
+        stage = {_DETAIL: F.when(F.col(_REASON).isNotNull(), said), NEW_FIELDS: new_fields}
+        judged = as_arrived(with_stages(judged, [stage]))
+        detail, new_fields = F.col(_DETAIL), F.col(NEW_FIELDS)
     change = [
         change_field(name, found.head, contract).alias(name)
         for name in (*CHANGE_FIELDS, "before")
@@ -98,12 +109,12 @@ def parse_changes(
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
         *([raw_struct()] if keep_raw else []),
-        rejected_struct(F.col(_REASON)),
+        rejected_struct(F.col(_REASON), detail),
         is_ignored(contract).alias(IGNORED),
         *([_source_table(found.head).alias(SOURCE_TABLE)] if contract.has_one_table else []),
         *([found.unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
         *([half(contract, found.head).alias(HALF), _move(contract).alias(MOVE)] if contract.moves else []),
-        (_new_fields(contract) if contract.schema_fields else _absent(contract, found)).alias(NEW_FIELDS),
+        new_fields.alias(NEW_FIELDS),
     )
 
 
@@ -171,6 +182,8 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
     They have no headers any more: a record that may be a half of a key change is first taken for one.
     """
+    if contract.schemas is not None:
+        return rejected  # its header, which may name its schema, is gone
     stages = [*([{_KEY_NAMES: _key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
     faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
     found = with_stages(rejected, [*stages, {"detail": unless_of_registry(_first(faults))}])
@@ -194,6 +207,8 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_EventFault]:
         return _EventFault(F.when(holds, F.lit(reason)), F.when(holds, said))
 
     is_record = ~is_ignored(contract)
+    if contract.schemas is not None:
+        yield fault(F.col(MISREAD).isNotNull(), UNPARSABLE, F.col(MISREAD))
     if contract.envelope == "debezium":
         yield fault(is_record & is_document(), UNPARSABLE, _DOCUMENT)
     no_event = is_record & (F.col(EVENT).isNull() | op.isNull())

@@ -43,7 +43,7 @@ from lakesql.engine.records.json_text import (
     parts_of,
     value_of,
 )
-from lakesql.engine.records.registry_value import registry_columns
+from lakesql.engine.records.registry_value import registry_columns, without_frame
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.engine.records.unknown_fields import find_unknown, is_untold, rescued_text, say_unknown
 from lakesql.names import (
@@ -62,6 +62,7 @@ from lakesql.names import (
 )
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.records.formats.csv import Csv
+from lakesql.registry.connection import Wire
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.stream.stream import RECORD_FIELDS, Encoding, Envelope, Infinity, Unit, UnknownFields
 from lakesql.stream.text_encoding import UTF_8
@@ -110,7 +111,8 @@ class Contract:
     letter. `encoding` is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a
     dead letter. `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
     `add_fields_prefix` stands before what a flat record says of the change; None where nobody says what does.
-    `schemas` are those that records name by an id of a registry; None where they name none.
+    `schemas` are those that records name by an id of a registry; None where they name none. `frame` says how an id
+    stands before a key and a value that are JSON; None where none does.
     `unknown_fields` is what becomes of fields that are no columns. `has_folders`: raw records have `_lakesql_folders`,
     whose values stand where the record has none.
     """
@@ -140,6 +142,7 @@ class Contract:
     schemas: StreamSchemas | None = None
     unknown_fields: UnknownFields = "ignore"
     has_folders: bool = False
+    frame: Wire | None = None
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -217,7 +220,7 @@ def _detail(contract: Contract) -> Column:
 
 def unless_of_registry(detail: Column) -> Column:
     """What is wrong with a record of JSON: that a schema registry's bytes stand before key or value, or the detail."""
-    said = "begins with five bytes of a schema registry, before its JSON; they are not read yet: let the producer write"
+    said = "begins with five bytes of a schema registry, which `format: json_schema` reads; or let the producer write"
     for name in ("key", "value"):
         is_prefixed = (F.substring(name, 1, 1) == F.lit(b"\0")) & F.substring(name, 6, 1).isin(b"{", b"[", b'"')
         detail = F.when(detail.isNotNull() & is_prefixed, F.lit(f"the {name} {said} JSON alone")).otherwise(detail)
@@ -225,10 +228,14 @@ def unless_of_registry(detail: Column) -> Column:
 
 
 _BYTES = "_lakesql_bytes"
+_FRAMED = "_lakesql_framed"
 
 
 def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
     """Raw records whose values are in UTF-8; as they have arrived, until `_as_arrived`, they are another column."""
+    if contract.frame is not None:
+        found = {name: without_frame(name, contract.frame) for name in ("key", "value")}
+        raw = raw.withColumns({_FRAMED: F.struct("key", "value"), **found})
     if contract.encoding == UTF_8:
         return raw
     value = F.col("value")
@@ -237,6 +244,9 @@ def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
 
 def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
     """The records with the bytes that have arrived."""
+    if contract.frame is not None:
+        found = {name: F.col(_FRAMED)[name] for name in ("key", "value")}
+        return records.withColumns(found).drop(_FRAMED, _BYTES)
     if contract.encoding == UTF_8:
         return records
     return records.withColumn("value", F.col(_BYTES)).drop(_BYTES)

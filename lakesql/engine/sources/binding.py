@@ -142,13 +142,15 @@ def contract_of(binding: StreamBinding) -> Contract:
     from lakesql.engine.records.parse import Contract  # only here: what finds connections needs no pyspark
 
     stream = binding.stream
-    assert stream.format in ("json", "csv", "avro", "string", "bytes"), "rows with types are not parsed"
+    is_framed = stream.record_format.is_framed
+    kind = "json" if is_framed or binding.has_changes else stream.format
+    assert kind in ("json", "csv", "avro", "string", "bytes"), "rows with types are not parsed"
     names = {name.lower() for name in stream.key}
     key = tuple(column.field for column in stream.columns if column.name.lower() in names)
     fields = {column.name: column.field for column in stream.columns}
     return Contract(
         contract_columns(stream),
-        stream.format,
+        kind,
         stream.csv,
         binding.schema,
         key,
@@ -172,6 +174,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         schemas=binding.schemas,
         unknown_fields=stream.unknown_fields,
         has_folders=binding.may_have_folders,
+        frame=stream.wire if is_framed else None,
     )
 
 

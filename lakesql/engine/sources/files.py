@@ -67,10 +67,10 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
         case "csv" | "string" | "bytes":
             lines = text_lines(session, reader, binding)
             return lines.selectExpr(*raw_columns(*FILE, value="value"))
-        case "json" if not binding.has_json:
+        case "json" | "json_schema" if not binding.has_json:
             lines = text_lines(session, reader, binding)
             return lines.selectExpr(*raw_columns(*FILE, value="value")).where("trim(CAST(value AS string)) != ''")
-        case "json" | "parquet" | "avro":
+        case "json" | "json_schema" | "parquet" | "avro":
             kind = row_type(binding)
             reader = reader.schema(binding.file_type or kind)
             reader = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)

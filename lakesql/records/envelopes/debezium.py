@@ -13,3 +13,4 @@ class DebeziumEnvelope(RecordEnvelope):
     name: ClassVar[str] = "debezium"
     says_columns: ClassVar[bool] = True
     has_sides: ClassVar[bool] = True
+    may_be_registered: ClassVar[bool] = True

@@ -12,3 +12,4 @@ class FlatEnvelope(RecordEnvelope):
 
     name: ClassVar[str] = "debezium_flat"
     has_field_prefix: ClassVar[bool] = True
+    may_be_registered: ClassVar[bool] = True

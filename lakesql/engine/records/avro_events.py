@@ -1,0 +1,93 @@
+"""Change events in Avro, as the JSON that Connect's JsonConverter would have written, with the schema beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from lakesql.engine.records.avro_value import MISFIT, TAIL, with_tail
+from lakesql.engine.records.registry_value import body_of, nameless, schema_id
+from lakesql.registry.avro import SchemaError, parse_avro
+from lakesql.registry.connect_schema import connect_schema, without_meanings
+from lakesql.registry.registry_client import Registered
+from lakesql.registry.schemas import StreamSchemas
+
+MISREAD = "_lakesql_misread"
+"""What is wrong with a key or a value that is no Avro of its schema; NULL where nothing is."""
+
+_ARRIVED, _IDS, _READ = "_lakesql_arrived", "_lakesql_schemas", "_lakesql_avro_"
+
+SIDES = ("key", "value")
+
+
+def with_json_events(raw: DataFrame, schemas: StreamSchemas) -> DataFrame:
+    """Raw records whose keys and values are JSON, and `MISREAD`. What has arrived stands beside them: `as_arrived`."""
+    raw = raw.withColumn(_ARRIVED, F.struct(*SIDES))
+    ids = F.struct(*(schema_id(schemas, side).alias(side) for side in SIDES), F.spark_partition_id().alias("once"))
+    raw = raw.withColumn(_IDS, ids)
+    for side in SIDES:
+        raw = raw.withColumn(f"{_READ}{side}", _read(side, schemas))
+    misread = F.coalesce(*(_misread(side, schemas) for side in SIDES))
+    raw = raw.withColumn(MISREAD, misread)
+    texts = {side: F.encode(F.col(f"{_READ}{side}")["json"], "UTF-8") for side in SIDES}
+    # A value that cannot be read is no tombstone.
+    texts = {side: F.when(F.col(side).isNotNull(), F.coalesce(text, F.lit(b"?"))) for side, text in texts.items()}
+    return raw.withColumns(texts).drop(*(f"{_READ}{side}" for side in SIDES))
+
+
+def as_arrived(records: DataFrame) -> DataFrame:
+    """The records with the keys and values that have arrived."""
+    return records.withColumns({side: F.col(_ARRIVED)[side] for side in SIDES}).drop(_ARRIVED, _IDS)
+
+
+def _read(side: str, schemas: StreamSchemas) -> Column:
+    """A struct of the text in `json`, and of whether it `is_whole`; NULL where no schema reads it."""
+    found: Column | None = None
+    for each in schemas.known:
+        reader = _reader(each)
+        if reader is None:
+            continue
+        read, is_own = reader(F.concat(body_of(schemas.wire, side), F.lit(TAIL))), F.col(_IDS)[side] == F.lit(each.id)
+        found = F.when(is_own, read) if found is None else found.when(is_own, read)
+    nothing = F.lit(None).cast("struct<json:string,is_whole:boolean>")
+    return nothing if found is None else found.otherwise(nothing)
+
+
+def _reader(each: Registered) -> Callable[[Column], Column] | None:
+    """What reads values of a schema; None for one that cannot be read."""
+    if each.kind != "AVRO":
+        return None
+    try:
+        schema = parse_avro(each.text)
+    except (SchemaError, RecursionError):
+        return None
+    said = F.lit(f'{{"schema":{connect_schema(schema)},"payload":')
+    writer = with_tail(without_meanings(schema).text())
+
+    def read(value: Column) -> Column:
+        found = from_avro(value, writer, {"mode": "PERMISSIVE"})
+
+        def as_struct(record: Column) -> Column:
+            is_whole = F.coalesce(record["tail"] == F.lit(TAIL), F.lit(False))
+            payload = F.to_json(F.struct(record["body"].alias("v")), {"ignoreNullFields": "false"})
+            # A value that is no struct is no JSON to Spark: it is the one member of an object, whose name is cut off.
+            text = F.concat(said, F.substring(payload, len('{"v":') + 1, 2**31 - 1))
+            return F.struct(F.when(is_whole, text).alias("json"), is_whole.alias("is_whole"))
+
+        return F.transform(F.array(found), as_struct)[0]
+
+    return read
+
+
+def _misread(side: str, schemas: StreamSchemas) -> Column:
+    id_, read = F.col(_IDS)[side], F.col(f"{_READ}{side}")
+    is_there = F.col(side).isNotNull()
+    said = F.when(is_there & id_.isNull(), F.concat(F.lit(f"the {side}: "), nameless(schemas.wire, side)))
+    for each in sorted(schemas.missing):
+        said = said.when(id_ == each, F.lit(f"the {side}: schema id {each} is not in the registry"))
+    unread = F.concat(F.lit(f"the {side}: schema id "), id_.cast("string"), F.lit(" cannot be read"))
+    said = said.when(is_there & read.isNull(), unread)
+    return said.when(is_there & ~read["is_whole"], F.lit(f"the {side}: {MISFIT}"))

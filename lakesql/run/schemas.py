@@ -1,0 +1,68 @@
+"""`lakesql schema pull`: the newest schemas of subjects, as files of the project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakesql.errors import ProfileError, UsageError, did_you_mean
+from lakesql.graph.manifest import Manifest
+from lakesql.project.files import write_atomically
+from lakesql.registry.connection import Registry
+from lakesql.registry.registry_client import fetch_newest
+from lakesql.run.bind import find_registry
+from lakesql.stream.registry_columns import schema_path
+from lakesql.stream.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class PulledSchema:
+    """A file with a subject's schema, and whether it holds another one now."""
+
+    path: str
+    is_changed: bool
+
+
+def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]:
+    """Write the newest schema of each stream's subject into the project; of those with a registry that are named, or
+    all.
+
+    Nothing is written unless all are there. Raises `UsageError` (`usage`), `ProfileError` (`unknown-subject`), and what
+    asking a registry raises.
+    """
+    registered = {name: stream for name, stream in manifest.streams.items() if stream.registry}
+    for name in names:
+        if name not in registered:
+            what = f"There is no stream '{name}' with a registry."
+            raise UsageError.of("usage", what, fix=did_you_mean(name, registered))
+    chosen = [registered[name] for name in names] or [*registered.values()]
+    folder = manifest.settings.paths.streams
+    texts = {schema_path(each, folder): _newest(find_registry(manifest, each), each) for each in chosen}
+    return [_write(manifest.directory, path, text) for path, text in texts.items()]
+
+
+def _newest(registry: Registry, stream: Stream) -> str:
+    if not stream.value_subject:
+        what = f"Stream '{stream.name}' reads several topics, and names no subject."
+        raise ProfileError.of("unknown-subject", what, fix="Give it a `subject`.", place=stream.place)
+    found = fetch_newest(registry, stream.value_subject)
+    if found is None:
+        what = (
+            f"The registry {registry.name} has no subject '{stream.value_subject}', which stream '{stream.name}' has."
+        )
+        raise ProfileError.of("unknown-subject", what, place=stream.place)
+    if found.kind != "AVRO":
+        what = f"Subject '{stream.value_subject}' has a schema of {found.kind}, and not of Avro."
+        raise ProfileError.of("unknown-subject", what, place=stream.place)
+    return json.dumps(json.loads(found.text), indent=2, ensure_ascii=False) + "\n"
+
+
+def _write(directory: Path, path: str, text: str) -> PulledSchema:
+    file = directory / path
+    if file.is_file() and file.read_text("utf-8") == text:
+        return PulledSchema(path, is_changed=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, text)
+    return PulledSchema(path, is_changed=True)
