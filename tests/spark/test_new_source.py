@@ -83,7 +83,8 @@ def command(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
 def kill_at(project: Project, step: str) -> None:
     """Run the model until it reaches a step of its next batch, and kill Python and Java there."""
     order = {"project": str(project.directory), "model": "m", "step": step, "fate": "kill-both"}
-    assert command("crash", str(project.directory), given=f"{json.dumps(order)}\n").returncode == -signal.SIGKILL
+    ended = command("crash", str(project.directory), given=f"{json.dumps(order)}\n")
+    assert ended.returncode == -signal.SIGKILL, f"{ended.stdout}{ended.stderr}"
 
 
 def numbers(project: Project) -> list[int]:
