@@ -132,6 +132,7 @@ def found(project: Project, model: str = "all_orders") -> dict[int, dict[str, An
     rows = {}
     for row in project.rows(model):
         made = dict(row)
+        made["sizes"] = None if made["sizes"] is None else dict(made["sizes"])
         made["at"] = made["at"] and made["at"].replace(tzinfo=made["at"].tzinfo or UTC).astimezone(UTC)
         rows[made["id"]] = made
     return rows
