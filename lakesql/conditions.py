@@ -24,6 +24,11 @@ CONDITIONS: dict[str, Condition] = {
         "Spark's analyzer refuses the model's SELECT: a column that does not exist, types that do not go together.",
         "Correct the SELECT where the message points.",
     ),
+    "archive-read": Condition(
+        "The `archive` of a stream lies in the folder that the stream reads.",
+        "Name a folder beside that one: `path: landing/*.json`, `archive: done`. Where the path names no folder, let "
+        "the connection's `path` be the folder above.",
+    ),
     "avro-schema": Condition(
         "The Avro schema of a stream does not exist, is not one, or lacks a column of the contract; of a stream with a "
         "`registry`, none of the schemas has it, or it is of a type that holds itself.",
@@ -353,6 +358,17 @@ CONDITIONS: dict[str, Condition] = {
         "The files that a model has read last are not where its streams read now, and files of their names are: a "
         "folder was renamed or copied, or a stream has another `path`.",
         "Say whether they are the same: `lakesql rewind MODEL --files same`, or `--files new`.",
+    ),
+    "files-shared": Condition(
+        "A stream moves or deletes its files once they are read (`after`), and another model reads them too: it would "
+        "miss those that are gone before it has read them.",
+        "Let one model read them, in mode `append`, and the others stream its table; or write `after: leave`.",
+    ),
+    "files-taken": Condition(
+        "A table was made of files that its stream has moved to an archive or deleted since (`after`): to read the "
+        "stream again would leave out their rows, without a word.",
+        "Move them back from the archive to where they were, if all of them are there, and do it again: `mv` keeps "
+        "their times. `lakesql rebuild … --accept-data-loss` makes the table of the files that are there.",
     ),
     "forbidden-function": Condition(
         "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text. "

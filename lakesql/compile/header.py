@@ -115,6 +115,8 @@ def _source(select: Select, name: str) -> str:
         facts += [f"envelope {stream.envelope}"] if stream.is_feed else []
         facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.finds_by_key else []
         facts += [f"unknown_fields {stream.unknown_fields}"] if stream.unknown_fields != "ignore" else []
+        facts += [f"read files are archived in {text(stream.archive)}"] if stream.archive else []
+        facts += ["read files are deleted"] if stream.after == "delete" else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")

@@ -15,6 +15,7 @@ from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.graph.handwritten import find_calls
 from lakesql.graph.named_selectors import Selectors, parse_selectors
+from lakesql.graph.shared_files import check_shared_files
 from lakesql.model.config import Every, MaintenanceConfig, OnChange, TableConfig, Trigger
 from lakesql.model.data_tests import DataTest
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, own_tasks, said_at
@@ -160,6 +161,7 @@ def load_manifest(
         for name, found in properties.items()
         if name not in model_names
     )
+    problems.extend(check_shared_files(target, models.values(), streams, files.directory))
     problems.extend(_check_references(models, streams, seeds, table_names, all_declared))
     unit_tests = tuple(test for found in declared for test in found.unit_tests)
     problems.extend(_check_unit_tests(unit_tests, models, streams, model_names - written.keys(), all_declared))

@@ -31,6 +31,7 @@ class Origin:
     newest batch in the table's ledger when the checkpoint was made, `topics` the ids of Kafka's topics, as its newest
     batch knows them. `accepted` names the records that were known to be lost. `start_ms` stands in the place of the
     streams' `start`. The batches after `empty_after`, up to `empty_through`, have no row and so no commit.
+    `is_seeded`: it was made with positions that no batch of its own has reached.
     """
 
     model: str
@@ -43,6 +44,7 @@ class Origin:
     start_ms: int | None = None
     empty_after: int = -1
     empty_through: int = -1
+    is_seeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,6 +229,10 @@ def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
     ):
         what = f"Stream '{after.name}': values are read by another schema from the next batch on."
         yield Reason("next-batch", "contract-changed", what, Place(after.schema))
+    if (before.after, before.archive) != (after.after, after.archive):
+        what = f"Files of stream '{after.name}' {_say_after(after)} from the next run on."
+        do = "" if after.after == "leave" else "So it is with those that were read before, too."
+        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "after"), do)
     if before.max_per_batch != after.max_per_batch:
         what = f"A batch takes {_limit(after)} of stream '{after.name}', and not {_limit(before)}."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "max_per_batch"))
@@ -238,6 +242,17 @@ def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
     if before.description != after.description:
         what = f"The description of stream '{after.name}' is another one."
         yield Reason("docs", "description-changed", what, stream_place(change.new, after, "description"))
+
+
+def _say_after(stream: Stream) -> str:
+    """What becomes of the files of a stream once they are read."""
+    match stream.after:
+        case "leave":
+            return "stay where they are"
+        case "archive":
+            return f"go to '{stream.archive}' once they are read"
+        case "delete":
+            return "are deleted once they are read"
 
 
 def _limit(stream: Stream) -> str:

@@ -240,7 +240,8 @@ class ModelJobs:
         session = new_session(context.session)
         bound = self.selects[model] = context.current(self.selects[model], partial(_compile, model))
         finish_rebuild(context, bound.select)
-        query = ModelQuery(prepare_model(context, session, bound, checkpoint, self.prepared.get(model, "")))
+        sink = prepare_model(context, session, bound, checkpoint, self.prepared.get(model, ""))
+        query = ModelQuery(sink, takes_files=True)
         self.prepared[model] = query.sink.progress.checkpoint
         trigger = bound.select.model.trigger if self.continuous else AvailableNow()
         if self.continuous and isinstance(trigger, AvailableNow):

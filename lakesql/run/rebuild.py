@@ -39,6 +39,7 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoin
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
+from lakesql.engine.progress.taken_files import check_taken, files_read
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.spark_sources import spark_source
@@ -76,7 +77,6 @@ from lakesql.run.rebuilt import (
     set_property,
 )
 from lakesql.run.spark import open_spark, session_settings
-from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.stream.stream import Stream
 from lakesql.table.table_state import TableState
 
@@ -235,12 +235,14 @@ def check_rebuild(
             f"Stream '{unplaced[0].name}' of model '{name}' is a table or a generator, and has no times to begin at.",
             fix=f"Read all of it: lakesql rebuild {name}",
         )
+    if not accept_data_loss:
+        check_files(context, live)
     sources = read_sources(context.session, context.brokers, bound.bindings)
     files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, name))
     gone: list[str] = []
     said: list[str] = []
     for binding, source in zip(bound.bindings, sources, strict=True):
-        seen = partial(_seen, files, binding.stream.name)
+        seen = partial(files_read, files, binding.stream.name)
         missing, there = spark_source(binding.source).holdings(context.session, binding, source, seen)
         said.append(f"{there} of stream '{source.name}'")
         if not isinstance(binding.stream.start, datetime):
@@ -258,21 +260,16 @@ def check_rebuild(
     return ", ".join(said)
 
 
+def check_files(context: RunContext, live: BoundSelect) -> None:
+    """Raise `RunError` (`files-taken`) where files of the live table were moved or deleted as its streams say."""
+    model = live.select.model
+    files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, model.name))
+    for binding in live.bindings:
+        check_taken(context.session, model.name, binding, files_read(files, binding.stream.name))
+
+
 SHOWN = 5
 """How many missing things are named."""
-
-
-def _seen(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
-    """The files that the live table's query has read of a stream, as far as its checkpoint says."""
-    checkpoint = read_checkpoint(files)
-    streams = checkpoint.origin.streams if checkpoint is not None and checkpoint.origin is not None else ()
-    if checkpoint is None or stream not in streams:
-        return ()
-    position = checkpoint.positions.get(checkpoint.newest_planned, ())
-    at = position[streams.index(stream)] if len(position) == len(streams) else None
-    if not isinstance(at, dict) or "logOffset" not in at:
-        return ()
-    return read_seen(files, streams.index(stream), 0, at["logOffset"])
 
 
 def _check_space(context: RunContext, live: BoundSelect) -> None:
@@ -304,6 +301,8 @@ def _contract(binding: StreamBinding) -> tuple[Stream, str]:
         columns=tuple(replace(column, description="") for column in stream.columns if is_declared),
         schema_fields=(),
         max_per_batch=None,
+        after="leave",
+        archive="",
         place=Place("", 1, 1),
     )
     return said, binding.schema
@@ -474,6 +473,8 @@ class Rebuild:
             raise
         except RunError as error:
             raise _broken(self.name, error) from None
+        if not self._accept_data_loss:
+            check_files(self.context, self._live)  # again: from now on nobody moves any
         self._query = ModelQuery(replace(sink, keeper=None))  # the files of a replacement become the table's
         self._query.start(session, AvailableNow())
 

@@ -15,6 +15,7 @@ from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.moved import settle_files
 from lakesql.engine.progress.open import new_origin, seed
+from lakesql.engine.progress.taken_files import check_taken, files_read
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
@@ -149,10 +150,32 @@ def rewind_model(
         moves.insert(0, (identity, state, choose_start(state, to, allow_duplicates)))
         because = ""
     seeded = [_seed(session, *move, bindings) for move in moves]  # all of them, before the first is replaced
+    if to not in ("ledger", "checkpoint"):
+        _check_files(session, bound, moves[0], seeded[0])
     asides = [None if dry_run else _replace(*made) for made in seeded]
     start = moves[0][2]
     positions = tuple((binding.stream.name, _shown(start, binding)) for binding in bindings)
     return Rewound(f"{because}{start.because}", positions, asides[0])
+
+
+def _check_files(
+    session: SparkSession,
+    bound: BoundSelect,
+    move: tuple[QueryIdentity, ProgressState, StartFrom],
+    made: tuple[CheckpointFiles, Origin, Sequence[SeededSource]],
+) -> None:
+    """Raise `RunError` (`files-taken`) where files that would be read again were moved or deleted."""
+    (_, _, start), (files, _, seeded) = move, made
+    for binding, source in zip(bound.bindings, seeded, strict=True):
+        passed = {file.path for file in source.seen}
+        again = [file for file in files_read(files, binding.stream.name) if file.path not in passed]
+        since_ms = start.start_ms if start.positions.get(binding.stream.name) is None else None
+        check_taken(
+            session,
+            bound.select.model.name,
+            binding,
+            [file for file in again if since_ms is None or file.modified_ms >= since_ms],
+        )
 
 
 def _seed(

@@ -74,7 +74,7 @@ class FolderSource(Source):
         """Whether the checkpoint's lists have all files."""
         from lakesql.source.listed import are_files_read
 
-        return are_files_read(self.files(stream.origin), number, position, files)
+        return are_files_read(self.files(stream.origin), number, position, files, are_taken=stream.after != "leave")
 
     @classmethod
     def is_position(cls, position: Position) -> bool:

@@ -273,6 +273,34 @@ ORIGIN_OPTIONS: Mapping[str, Callable[[Any, Place], StreamOrigin]] = {
 """The options of a stream that say its origin, each with what reads its value."""
 
 
+def archive_problems(archive: str, path: str, place: Place) -> Iterator[Problem]:
+    """What is wrong with a folder that files of this path are moved to, below the same connection's folder."""
+    from lakesql.source.pattern import named_folder, split_path  # only here: most projects have no archive
+
+    try:
+        _check_relative(archive, place)
+    except ProjectError as error:
+        yield from error.problems
+        return
+    wrong = sorted(set(archive) & set("*?[]{}\\"))
+    if wrong:
+        what = f"The archive '{archive}' is no pattern: a '{wrong[0]}' in it would stand for itself."
+        yield Problem("wrong-value", what, place=place)
+        return
+    read = [*filter(None, split_path(named_folder(path)))]
+    parts = [part for part in archive.split("/") if part not in ("", ".")]
+    if parts[: len(read)] == read:
+        where = f"'{'/'.join(read)}'" if read else "the connection's folder, all of which is read"
+        yield Problem(
+            "archive-read",
+            f"The archive '{archive}' lies in {where}.",
+            "The files in it would be found, and perhaps read, again.",
+            "Name a folder beside the one that is read: `path: landing/*.json`, `archive: done`. Where the path has no "
+            "folder of its own, let the connection's `path` be the folder above.",
+            place,
+        )
+
+
 def _check_relative(path: str, place: Place) -> None:
     # A dot by itself may become two: `{.,a/b}.` is `..` among others, and so is `\.\.`.
     dots = any(set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./")))

@@ -149,6 +149,31 @@ def listing_of(glob: str) -> Listing:
     return Listing(glob, "", meant, depths.pop() if len(depths) == 1 else None)
 
 
+def may_share(one: str, other: str) -> bool:
+    """Whether a file may be meant by two patterns: so where their paths, part by part, do not tell that none is."""
+    pairs = ((a, b) for a in expand_braces(without_scheme(one)) for b in expand_braces(without_scheme(other)))
+    return not all(_is_apart([*filter(None, split_path(a))], [*filter(None, split_path(b))]) for a, b in pairs)
+
+
+def _is_apart(one: Sequence[str], other: Sequence[str]) -> bool:
+    for a, b in zip(one, other, strict=False):
+        if ANY_DEPTH in (a, b):
+            return False
+        if not is_pattern(a) and not is_pattern(b):
+            if unescape_glob(a) != unescape_glob(b):
+                return True
+        elif not _begin_alike(a, b) or not _begin_alike(a[::-1], b[::-1]):
+            return True
+    return False
+
+
+def _begin_alike(one: str, other: str) -> bool:
+    """Whether two parts of a path may begin with the same characters, as far as they are no special ones."""
+    plain = (re.match(r"[^*?\[\]{}\\,]*", part) for part in (one, other))
+    first, then = (found[0] if found else "" for found in plain)
+    return first.startswith(then) or then.startswith(first)
+
+
 _WITHIN = "(?:/[^/]+|/(?:[^/]+/)*[^/]*=[^/]*/(?:[^/]+/)*[^/]+)?"
 """What follows the path of a match: nothing, a file in it, or one below a folder whose name is a column."""
 

@@ -46,6 +46,10 @@ class AskedStream(Protocol):
     def place(self) -> Place:
         """Where it is declared."""
 
+    @property
+    def after(self) -> str:
+        """What becomes of its files once they are read: `leave` where they stay."""
+
 
 class SnapshotNow(Protocol):
     """A snapshot of a table."""

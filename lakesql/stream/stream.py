@@ -15,7 +15,7 @@ from lakesql.names import RESCUED, check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
-from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin
+from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin, archive_problems
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
 from lakesql.stream.event_time import find_unnamed, is_column
@@ -45,6 +45,7 @@ _UNITS: Mapping[_UnitWord, Unit] = {
 Encoding = Literal["base64", "hex"]
 Infinity = Literal["dead_letter", "null", "max"]
 UnknownFields = Literal["ignore", "dead_letter", "rescue"]
+After = Literal["leave", "archive", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,17 @@ class _StreamOptions:
         "is counted.",
         default="ignore",
     )
+    after: After = option(
+        "Of files: what becomes of one once a commit has its records. It stays, or it is moved to `archive`, or "
+        "deleted. One that nobody can read, or that has changed since, stays.",
+        default="leave",
+    )
+    archive: str = option(
+        "The folder that files are moved to (`after: archive`), relative to the connection's `path`; a file keeps its "
+        "own path below it.",
+        default="",
+        read=read_filled,
+    )
     nanoseconds: Literal["cut", "dead_letter"] = option(
         "Of Parquet: what becomes of a timestamp in nanoseconds with digits below a microsecond. They are cut, and a "
         "run says of how many records, or the record is a dead letter.",
@@ -335,6 +347,8 @@ class Stream:
     wire: Wire = "confluent"
     subject: str = ""
     unknown_fields: UnknownFields = "ignore"
+    after: After = "leave"
+    archive: str = ""
     has_table_changes: bool = False
     """Whether it is another model's table whose rows change: it is read by its changes, and `key` tells them apart."""
 
@@ -440,10 +454,12 @@ def read_stream(node: Node) -> Stream:
         wire=options.wire,
         subject=options.subject,
         unknown_fields=options.unknown_fields,
+        after=options.after,
+        archive=options.archive.strip("/") if options.archive.endswith("/") else options.archive,
     )
     checks = (
         *(_check_origin, _check_references, _check_columns, _check_format, _check_registry, _check_text),
-        _check_envelope,
+        *(_check_envelope, _check_after),
     )
     for check in checks:
         problems.extend(check(stream, node))
@@ -672,6 +688,25 @@ _WHY_NO_UNKNOWN = (
 def _has_unknown_fields(stream: Stream) -> bool:
     """Whether a record of the stream is a document whose fields may be others than its columns."""
     return stream.record_format.is_document and stream.origin.brings != "rows" and not stream.is_feed
+
+
+def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
+    """Whether what becomes of files goes with the origin, and an archive is none of the folders that are read."""
+    after, archive = node.get("after") or node, node.get("archive")
+    if stream.after != "leave" and stream.origin.brings != "files":
+        what = f"Stream '{stream.name}' says 'after', which is asked of files."
+        yield Problem("wrong-value", what, place=after.place)
+        return
+    if stream.after == "archive" and archive is None:
+        what = f"Stream '{stream.name}' lacks 'archive': the folder that its files are moved to."
+        yield Problem("missing-option", what, place=after.place)
+    if archive is None:
+        return
+    if stream.after != "archive":
+        what = f"Stream '{stream.name}' has an 'archive', and moves no files."
+        yield Problem("wrong-value", what, fix="Write `after: archive` beside it.", place=archive.place)
+    elif stream.origin.files is not None:
+        yield from archive_problems(stream.archive, stream.origin.files, archive.place)
 
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:

@@ -43,6 +43,25 @@ def csv_lines(ids: list[int]) -> bytes:
     return csv_of(ids, "a, b")
 
 
+def avro(ids: list[int]) -> bytes:
+    """A container of one block, as the specification of Avro says it."""
+
+    def number(value: int) -> bytes:
+        found, left = bytearray(), value << 1
+        while left > 0x7F:
+            found.append(left & 0x7F | 0x80)
+            left >>= 7
+        return bytes([*found, left])
+
+    def text(value: str) -> bytes:
+        return number(len(value)) + value.encode()
+
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
+    head = number(2) + text("avro.schema") + text(schema) + text("avro.codec") + text("null") + number(0)
+    data, mark = b"".join(map(number, ids)), bytes(range(16))
+    return b"Obj\x01" + head + mark + number(len(ids)) + number(len(data)) + data + mark
+
+
 def packed(write: Callable[[list[int]], bytes]) -> Callable[[list[int]], bytes]:
     return lambda ids: gzip.compress(write(ids))
 
@@ -53,7 +72,9 @@ def cut(content: bytes) -> bytes:
 
 KINDS: dict[str, tuple[str, Callable[[list[int]], bytes], dict[str, Any]]] = {
     "parquet": ("x.parquet", parquet, {"format": "parquet"}),
+    "avro": ("x.avro", avro, {"format": "avro"}),
     "json": ("x.json.gz", packed(lines), {"format": "json"}),
+    "json-texts": ("x.json.gz", packed(lines), {"format": "json", "unknown_fields": "rescue"}),
     "csv": ("x.csv.gz", packed(csv_of), {"format": "csv", "csv": {"header": True}}),
     "csv-lines": ("x.csv.gz", packed(csv_lines), {"format": "csv", "csv": {"header": True}, "multiline": False}),
     "json-documents": ("x.json.gz", packed(lines), {"format": "json", "multiline": True}),

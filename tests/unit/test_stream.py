@@ -152,6 +152,8 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("ignore_corrupt: dead_letter", "wrong-value", "3:17"),
         ("nanoseconds: round", "wrong-value", "3:14"),
         ("unknown_fields: keep", "wrong-value", "3:17"),
+        ("after: move", "wrong-value", "3:8"),
+        ("after: delete", "wrong-value", "3:8"),
         ("unknown_fields: true", "wrong-value", "3:17"),
         ("path: 'a/{**,b}/c'", "wrong-value", "3:7"),
         ("path: 'a[1.json'", "wrong-value", "3:7"),

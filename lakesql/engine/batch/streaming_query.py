@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.clock import now_ms
+from lakesql.counts import count
 from lakesql.engine.batch.ahead import leave_out_ahead
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.planned_query import PlannedQuery
@@ -22,6 +23,7 @@ from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
 from lakesql.engine.batch.waiting import find_waiting
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
+from lakesql.engine.progress.taken_files import TakenFiles
 from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
@@ -30,7 +32,7 @@ from lakesql.engine.sources.raw import planned_batches, read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
-from lakesql.events import PartitionLag
+from lakesql.events import FilesLeftOut, Noted, PartitionLag
 from lakesql.ledger.entry import Snapshot
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW
@@ -92,11 +94,15 @@ class _WrittenBatches:
 class ModelQuery:
     """The running query of a model; a stateful model has a second one beside it that writes its dead letters.
 
-    It stops between batches: a stop in the middle of one makes Spark print what looks like a crash.
+    It stops between batches: a stop in the middle of one makes Spark print what looks like a crash. If it
+    `takes_files`, those that were read are moved or deleted where their stream says so.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, takes_files: bool = False) -> None:
         self.sink = sink
+        self._takes_files = takes_files
+        self._taken: TakenFiles | None = None
+        self._is_to_follow = threading.Event()
         self._batches = _WrittenBatches()
         self._queries: list[StreamingQuery | PlannedQuery] = []
         self._asked_at: float | None = None
@@ -106,6 +112,7 @@ class ModelQuery:
     def start(self, session: SparkSession, trigger: Trigger) -> None:
         """Start reading. `session` is the model's own: its views are named after streams."""
         self._ends_by_itself = isinstance(trigger, AvailableNow)
+        self._taken = self._open_taken(session)
         self.sink = _without_unreadable(session, self.sink)
         select, bindings = self.sink.select, self.sink.bindings
         planned = planned_batches(session, bindings)
@@ -128,7 +135,37 @@ class ModelQuery:
         self._watch_end(session)
 
     def step(self) -> None:
-        """The batches follow each other by themselves."""
+        """Take away the files of a batch that is done. The batches follow each other by themselves."""
+        if self._taken is None or not self._is_to_follow.is_set():
+            return
+        try:
+            if self._taken.follow():
+                self._is_to_follow.clear()
+        except Exception as error:
+            self._batches.fail(error)
+
+    def _open_taken(self, session: SparkSession) -> TakenFiles | None:
+        """What takes files away that were read; those that earlier runs have left are taken now."""
+        sink = self.sink
+        if not self._takes_files or not any(binding.takes_away for binding in sink.bindings):
+            return None
+        queries = [sink.progress, sink.companion] if sink.companion is not None else [sink.progress]
+
+        def tell(stream: str, why: str) -> None:
+            sink.emit(FilesLeftOut(sink.model.name, stream, why, now_ms()))
+
+        taken = TakenFiles(session, [query.identity.folder for query in queries], sink.bindings, tell)
+        taken.begin()
+        return taken
+
+    def _finish_taken(self) -> None:
+        """Take away what is left once the query has ended, and say how many files have gone."""
+        if self._taken is None:
+            return
+        self._taken.follow()
+        if self._taken.moved:
+            text = f"{count(self._taken.moved, 'file')} that were read are archived or deleted, as their streams say"
+            self.sink.emit(Noted(text, now_ms(), self.sink.model.name))
 
     def is_active(self) -> bool:
         """Whether any of it still runs, or its tables are being maintained."""
@@ -179,7 +216,7 @@ class ModelQuery:
         """Where the query ends by itself, say what waits in its state, and maintain the model's tables, once it has."""
         sink, keeper, batches = self.sink, self.sink.keeper, self._batches
         is_stateful = sink.select.query.stateful
-        if not self._ends_by_itself or (keeper is None and not is_stateful):
+        if not self._ends_by_itself or (keeper is None and not is_stateful and self._taken is None):
             return
 
         def at_end() -> None:
@@ -193,6 +230,7 @@ class ModelQuery:
                     waiting = find_waiting(sink.select, json.loads(last.json), now_ms())
                     if waiting is not None:
                         sink.emit(waiting)
+                self._finish_taken()
                 if keeper is not None:
                     keeper.at_end(session, batches.stopping.is_set)
             except Exception as error:
@@ -229,6 +267,7 @@ class ModelQuery:
                 with ALLOCATOR_CLEANER.reading():
                     check_empty(sink, session, batch)
                     head = write(sink, batch_rows, batch)
+                    self._is_to_follow.set()
                     if head is not None and sink.keeper is not None:
                         is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)

@@ -90,6 +90,7 @@ def seed(
         accepted=start.accepted,
         start_ms=start.start_ms,
         empty_through=0 if is_started else -1,
+        is_seeded=is_started,
     )
     return origin, seeded
 

@@ -39,10 +39,18 @@ def read_unreadable(session: SparkSession, folder: str, batch: int) -> list[Unre
     return _read(CheckpointFiles(session, folder), str(batch))
 
 
+def unreadable_paths(files: CheckpointFiles) -> set[str]:
+    """The paths of all files that are noted in a checkpoint."""
+    return {each.path for name in filter(str.isdecimal, files.names(_FOLDER)) for each in _read(files, name)}
+
+
 def without_unreadable(
     session: SparkSession, folder: str, bindings: tuple[StreamBinding, ...]
 ) -> tuple[StreamBinding, ...]:
-    """The streams without the files that are noted of batches to come. What is noted of others is removed."""
+    """The streams without the files that are noted of batches to come.
+
+    What is noted of others is removed, unless a stream takes its files away: these are to stay.
+    """
     if not any(binding.sets_aside for binding in bindings):
         return bindings
     files = CheckpointFiles(session, folder)
@@ -51,7 +59,7 @@ def without_unreadable(
     for name in filter(str.isdecimal, files.names(_FOLDER)):
         if int(name) > done:
             noted += _read(files, name)
-        else:
+        elif all(binding.stream.after == "leave" for binding in bindings):
             files.remove(f"{_FOLDER}/{name}")
     paths = {binding.stream.name: list[str]() for binding in bindings}
     for each in noted:

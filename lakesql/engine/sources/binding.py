@@ -77,6 +77,11 @@ class StreamBinding:
         """Whether files of the stream that cannot be read are set aside."""
         return self.stream.ignore_corrupt == "dead_letter" and self.is_in_files
 
+    @property
+    def takes_away(self) -> bool:
+        """Whether files of the stream are moved or deleted once they are read."""
+        return self.stream.after != "leave" and self.is_in_files and not self.is_replayed
+
     def is_set_aside(self, path: str) -> bool:
         """Whether the file of this path is left out."""
         return without_scheme(path) in self.set_aside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.errors import IllegalArgumentException
@@ -20,7 +21,7 @@ from lakesql.location import local_folder
 from lakesql.source.empty import explain_no_files
 from lakesql.source.left_out import explain_hidden
 from lakesql.source.local_files import local_hidden
-from lakesql.source.pattern import is_unmeant, listing_of
+from lakesql.source.pattern import is_unmeant, listing_of, named_folder
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.source import BATCHES
 from lakesql.source.stream_state import Position, SourceState
@@ -56,7 +57,8 @@ class SparkFolder(SparkSource, Protocol):
 
 
 def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
-    """A stream of files: whether there are any, and which are passed over."""
+    """A stream of files: whether there are any, and which are passed over. One whose files are taken away may have none
+    in its folder."""
     glob, name, kind = binding.glob, binding.stream.name, binding.source.kind
     assert glob is not None
     local = local_folder(glob)
@@ -71,7 +73,8 @@ def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
             raise
         what = f"Hadoop does not list {find_unlisted(glob, unlisted)}, as its name has a colon."
         raise RunError.of("file-name", what, why="Nothing of its folder can be read.") from error
-    nothing = "" if is_there else explain_no_files(glob)
+    is_emptied = binding.takes_away and (local is None or Path(named_folder(str(local))).is_dir())
+    nothing = "" if is_there or is_emptied else explain_no_files(glob)
     return SourceState(name, kind, nothing=nothing, left_out=explain_hidden(hidden))
 
 

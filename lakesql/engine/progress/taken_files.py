@@ -1,0 +1,220 @@
+"""Files whose records a commit has: moved to their stream's archive, or deleted, where it says so (`after`).
+
+A file is taken once Spark's checkpoint has the batch that read it as done, which is after the commit; of a model that
+keeps state, that of its dead letters too. Spark goes on to know it, so that nothing is read twice: a file that a kill
+has left where it was is moved when the model runs again. What such a run does not find, somebody has moved.
+
+Left where they are: files that have changed since they were read, those that nobody can read, those that were passed
+over when the checkpoint was made, and all of them while the model is rebuilt, which may be reading them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from lakesql.counts import count
+from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.progress.unreadable import unreadable_paths
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.globs import list_files
+from lakesql.engine.sources.move_files import archived_place, delete_file, move_file
+from lakesql.errors import RunError
+from lakesql.names import REBUILD_SUFFIX
+from lakesql.progress.stored import read_checkpoint, read_offsets
+from lakesql.source.pattern import escape_glob, files_below, listing_of, without_scheme
+from lakesql.source.seen_files import SeenFile, read_seen
+
+Tell = Callable[[str, str], None]
+"""Is told of a stream what could not be done with its files."""
+
+
+@dataclass(slots=True)
+class _TakingQuery:
+    """A query of the model: its checkpoint, the newest of its batches whose files are known here, up to which of each
+    source's own batches that is, and the files by their paths. The batch `seeded` of a source, if not -1, has those
+    that the checkpoint was made with."""
+
+    files: CheckpointFiles
+    batch: int = -1
+    seeded: int = -1
+    read: dict[int, int] = field(default_factory=dict)
+    taken: dict[str, SeenFile] = field(default_factory=dict)
+
+
+class TakenFiles:
+    """Moves or deletes what the queries of a model have taken, from any thread.
+
+    `folders` are their checkpoints, that of the model first. `moved` is how many files have gone.
+    """
+
+    def __init__(
+        self, session: SparkSession, folders: Sequence[str], bindings: Iterable[StreamBinding], tell: Tell
+    ) -> None:
+        self.moved = 0
+        self._session, self._tell = session, tell
+        self._queries = [_TakingQuery(CheckpointFiles(session, folder)) for folder in folders]
+        self._rebuild = CheckpointFiles(session, folders[0] + REBUILD_SUFFIX)
+        self._bindings = [binding for binding in bindings if binding.takes_away]
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Take away what is left of earlier runs. Before the queries start."""
+        with self._lock:
+            there = {
+                file.path: file
+                for binding in self._bindings
+                if binding.glob is not None
+                for file in list_files(self._session, binding.glob)
+            }
+            if not there:
+                self._skip()
+                return
+            self._learn()
+            for query in self._queries:
+                query.taken = {path: file for path, file in query.taken.items() if path in there}
+            self._take()
+
+    def follow(self) -> bool:
+        """Take away what has been committed since; whether something had."""
+        with self._lock:
+            has_news = self._learn()
+            if has_news:
+                self._take()
+            return has_news
+
+    def _skip(self) -> None:
+        """Know of no file that was read before: none of them is there."""
+        self._learn()
+        for query in self._queries:
+            query.taken.clear()
+
+    def _learn(self) -> bool:
+        """Read which files the batches have that are done since; whether there were some."""
+        has_news = False
+        for query in self._queries:
+            committed = max((int(name) for name in query.files.names("commits") if name.isdecimal()), default=-1)
+            if committed <= query.batch:
+                continue
+            has_news = True
+            if query.batch < 0:
+                query.seeded = 0 if _is_seeded(query.files) else -1
+            for source, position in enumerate(read_offsets(query.files, committed)):
+                last = position.get("logOffset") if isinstance(position, dict) else None
+                since = query.read.get(source, query.seeded)
+                if not isinstance(last, int) or last <= since:
+                    continue
+                found = read_seen(query.files, source, since + 1, last)
+                query.taken.update({file.path: file for file in found})
+                query.read[source] = last
+            query.batch = committed
+        return has_news
+
+    def _take(self) -> None:
+        first, *others = (query.taken for query in self._queries)
+        done = [file for path, file in first.items() if all(path in other for other in others)]
+        if not done or self._rebuild.names():
+            return
+        left = {path for query in self._queries for path in unreadable_paths(query.files)}
+        for binding in self._bindings:
+            assert binding.glob is not None
+            listing = listing_of(binding.glob)
+            meant = [file for file in done if listing.means(_path_of(file))]
+            failed = self._take_of(binding, [file for file in meant if _path_of(file) not in left])
+            gone = {file.path for file in meant} - failed
+            for query in self._queries:
+                query.taken = {path: file for path, file in query.taken.items() if path not in gone}
+
+    def _take_of(self, binding: StreamBinding, files: Iterable[SeenFile]) -> set[str]:
+        """Take away files of a stream; the paths of those of which that has failed, of which it is told once."""
+        failed: dict[str, OSError] = {}
+        for file in files:
+            try:
+                self.moved += self._take_one(binding, file)
+            except OSError as error:
+                failed[file.path] = error
+        if failed and binding.stream.name not in self._told:
+            self._told.add(binding.stream.name)
+            why = f"{count(len(failed), 'file')} that were read cannot be {_done(binding)}, and are tried again: "
+            self._tell(binding.stream.name, f"{why}{next(iter(failed.values()))}")
+        return {*failed}
+
+    def _take_one(self, binding: StreamBinding, file: SeenFile) -> bool:
+        if binding.stream.after == "delete":
+            return delete_file(self._session, file)
+        target = archived_place(binding.source.places[0], binding.stream.archive, _path_of(file))
+        if target is None:
+            raise OSError(f"{_path_of(file)} is not below {binding.source.places[0]}")
+        return move_file(self._session, file, target)
+
+
+def files_read(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
+    """The files that a query has read of a stream, as far as its checkpoint says."""
+    checkpoint = read_checkpoint(files)
+    streams = checkpoint.origin.streams if checkpoint is not None and checkpoint.origin is not None else ()
+    if checkpoint is None or stream not in streams:
+        return ()
+    position = checkpoint.positions.get(checkpoint.newest_planned, ())
+    at = position[streams.index(stream)] if len(position) == len(streams) else None
+    if not isinstance(at, dict) or "logOffset" not in at:
+        return ()
+    return read_seen(files, streams.index(stream), 0, at["logOffset"])
+
+
+def check_taken(session: SparkSession, model: str, binding: StreamBinding, again: Sequence[SeenFile]) -> None:
+    """Raise `RunError` (`files-taken`) where files of a stream, which is to be read again, are there no more.
+
+    `again` are those that a checkpoint knows. It may have been lost, and another begun: what is in the archive was read
+    too. Of files that were deleted by a query whose checkpoint is lost, nobody knows.
+    """
+    if not binding.takes_away or binding.glob is None:
+        return
+    stream, base = binding.stream, binding.source.places[0].rstrip("/")
+    there = {_path_of(file) for file in list_files(session, binding.glob)}
+    gone = {path for path in map(_path_of, again) if path not in there}
+    if stream.after == "archive":
+        own = without_scheme(base)
+        archive = list_files(session, files_below(base, f"{escape_glob(stream.archive)}/**"))
+        places = (f"{own}{_path_of(file).removeprefix(f'{own}/{stream.archive}')}" for file in archive)
+        gone |= {place for place in places if place not in there}
+    if not gone:
+        return
+    more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+    accept = f"lakesql rebuild {model} --accept-data-loss"
+    fix = f"Bring them back if there is a copy. To make the table of the files that are there: {accept}"
+    if stream.after == "archive":
+        fix = (
+            f"Move what is in {base}/{stream.archive} back to {base}, each file to its own path, and do it again: the "
+            f"next run archives them anew. To make the table without them: {accept}"
+        )
+    raise RunError.of(
+        "files-taken",
+        f"Files of stream '{stream.name}' that model '{model}' has read were {_done(binding)}: "
+        f"{', '.join(sorted(gone)[:SHOWN])}{more}.",
+        why="To read the stream again would leave out their rows.",
+        fix=fix,
+        place=stream.place,
+    )
+
+
+SHOWN = 5
+"""How many files are named."""
+
+
+def _done(binding: StreamBinding) -> str:
+    return "deleted" if binding.stream.after == "delete" else f"moved to {binding.stream.archive}"
+
+
+def _is_seeded(files: CheckpointFiles) -> bool:
+    """Whether the checkpoint was made with files that count as read, of which some may have been passed over."""
+    checkpoint = read_checkpoint(files)
+    return checkpoint is not None and checkpoint.origin is not None and checkpoint.origin.is_seeded
+
+
+def _path_of(file: SeenFile) -> str:
+    return unquote(without_scheme(file.path))
