@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.events import Noted
 from lakesql.names import NO_VALUE
 from tests.servers.memory_registry import MemoryRegistry, open_memory_registry, wire
 from tests.spark.project import Fields, Lake, Project
@@ -208,6 +209,10 @@ def test_both_wires_are_read_in_every_mode(lake: Lake, tmp_path: Path, registry:
     rows: list[tuple[int, Mapping[str, Any]]] = [(0, row_of(0, 1)), (1, row_of(2, 1)), (1, row_of(2, 2))]
     send(project, [wire(ids[at], VERSIONS[(0, 2)[at]], row, id_bytes) for at, row in rows])
     project.run().check()
+    registry.register("kept", VERSIONS[3])
+    send(project, [wire(registry.register("kept", VERSIONS[4]), VERSIONS[4], row_of(4, 2), id_bytes)])
+    notes = [event.text for event in project.run("newest").check().of(Noted)]
+    assert [text for text in notes if "not read: at, day, kind, tags, place, sizes" in text], notes
     assert {row["id"]: (row["name"], row["amount"]) for row in project.rows("newest")} == {
         1: ("n1", Decimal("0.01")),
         2: ("n2", Decimal("0.02")),

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakesql.clock import now_ms
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.records.avro_reader import RecursiveType
 from lakesql.engine.records.registry_value import UNKNOWN_ID, readers_of, written_id
 from lakesql.engine.sources.binding import StreamBinding, contract_columns
 from lakesql.engine.sources.parsed import unpack
 from lakesql.errors import RunError, did_you_mean
+from lakesql.events import Noted
 from lakesql.registry.avro import SchemaError, parse_avro
 from lakesql.registry.registry_client import Registered, fetch_newest, fetch_schema
 from lakesql.registry.schemas import StreamSchemas
@@ -51,7 +53,7 @@ class KnownSchemas:
         if self._bindings is None:
             self._bindings = with_kept(arrived.sparkSession, sink.bindings)
         if any(_knows_nothing(binding) for binding in self._bindings) or self._may_ask_again():
-            self._learn(arrived)
+            self._learn(sink, arrived)
         check_contract(self._bindings)
         while True:
             try:
@@ -60,7 +62,7 @@ class KnownSchemas:
                 if UNKNOWN_ID not in str(error):
                     raise
                 before = self._bindings
-                self._learn(arrived)
+                self._learn(sink, arrived)
                 if self._bindings == before:
                     raise
                 check_contract(self._bindings)
@@ -76,10 +78,15 @@ class KnownSchemas:
         has_missing = any(binding.schemas and binding.schemas.missing for binding in self._bindings or ())
         return has_missing and time.monotonic() - self._asked_at > ASKED_AGAIN_S
 
-    def _learn(self, arrived: DataFrame) -> None:
+    def _learn(self, sink: Sink, arrived: DataFrame) -> None:
         assert self._bindings is not None, "what was kept is known"
         self._asked_at = time.monotonic()
-        self._bindings = with_schemas(arrived, self._bindings)
+        before, self._bindings = self._bindings, with_schemas(arrived, self._bindings)
+        for former, binding in zip(before, self._bindings, strict=True):
+            if former.schemas is not None and binding.schemas is not None:
+                is_new = former.schemas.newest != binding.schemas.newest
+                for text in _unread_fields(binding, binding.schemas) if is_new else ():
+                    sink.emit(Noted(text, now_ms(), sink.model.name))
 
 
 def with_kept(session: SparkSession, bindings: Bindings) -> Bindings:
@@ -147,6 +154,18 @@ def check_contract(bindings: Sequence[StreamBinding]) -> None:
     for binding in bindings:
         if binding.schemas is not None and not binding.has_changes:
             _check_columns(binding, binding.schemas)
+
+
+def _unread_fields(binding: StreamBinding, schemas: StreamSchemas) -> Iterator[str]:
+    """What is to be said of a subject's newest schema: which of its fields are no columns of the contract."""
+    newest = next((each for each in schemas.known if each.id == schemas.newest), None)
+    if newest is None or binding.has_changes:
+        return
+    columns = {column.field.lower() for column in binding.stream.columns}
+    unread = [name for name in _field_names(newest) if name.lower() not in columns]
+    if unread:
+        of = f"stream {binding.stream.name}: its newest schema, of id {newest.id}"
+        yield f"{of}, has fields that the contract does not know, and that are not read: {', '.join(unread)}"
 
 
 def _check_columns(binding: StreamBinding, schemas: StreamSchemas) -> None:
