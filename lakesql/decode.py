@@ -288,6 +288,11 @@ def read_option_text(node: Node) -> str:
             raise ProjectError([_wrong_type(node, "a text, a number, true or false")])
 
 
+def read_option_texts(node: Node) -> dict[str, str]:
+    """Options that are handed on to others, by their keys: each by `read_option_text`."""
+    return read_entries(node, lambda _, entry: read_option_text(entry))
+
+
 def _read_literal(node: Node, allowed: tuple[Any, ...], what: str) -> Any:
     if node.value in allowed and isinstance(node.value, type(allowed[0])):
         return node.value

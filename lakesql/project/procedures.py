@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
-from lakesql.decode import Node, collect, decode, fields_of, option, read_entries, read_option_text, read_positive
+from lakesql.decode import Node, collect, decode, fields_of, option, read_option_texts, read_positive
 from lakesql.errors import Problem, ProjectError
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.iceberg_options import (
@@ -102,10 +102,6 @@ def _read_text(node: Node) -> str:
     if isinstance(node.value, str) and node.value.strip():
         return node.value
     raise ProjectError.of("wrong-type", f"{node.shown} is not a text.", place=node.place)
-
-
-def _read_texts(node: Node) -> Mapping[str, str]:
-    return read_entries(node, lambda _, entry: read_option_text(entry))
 
 
 RECENT = "recent"
@@ -290,8 +286,12 @@ class RemoveOrphanFiles:
         read=_at_least(DAY_MS, "24 hours", _WRITERS),
     )
     dry_run: bool | None = _iceberg("Only say which.", None)
-    equal_schemes: Mapping[str, str] = option("Schemes that mean the same storage.", factory=dict, read=_read_texts)
-    equal_authorities: Mapping[str, str] = option("Hosts that mean the same storage.", factory=dict, read=_read_texts)
+    equal_schemes: Mapping[str, str] = option(
+        "Schemes that mean the same storage.", factory=dict, read=read_option_texts
+    )
+    equal_authorities: Mapping[str, str] = option(
+        "Hosts that mean the same storage.", factory=dict, read=read_option_texts
+    )
     prefix_mismatch_mode: Literal["ERROR", "IGNORE", "DELETE"] | None = _iceberg(
         "What is done with a file whose scheme or host differs.", None
     )

@@ -19,6 +19,7 @@ from lakesql.decode import (
     read_entries,
     read_filled,
     read_option_text,
+    read_option_texts,
     read_positive,
     read_value,
 )
@@ -34,10 +35,6 @@ from lakesql.source.kinds import CONNECTIONS
 from lakesql.source.source import Source
 
 PROFILES_FILE = "profiles.yml"
-
-
-def _plain_options(node: Node) -> dict[str, str]:
-    return read_entries(node, lambda _, entry: read_option_text(entry))
 
 
 def _read_conf(node: Node) -> dict[str, str]:
@@ -92,7 +89,7 @@ class Catalog:
     warehouse: str = option(
         "Where the tables' files are: a folder or a URL; for `rest` the service's name of it.", default=""
     )
-    properties: Mapping[str, str] = option("Other keys of the block.", factory=dict, read=_plain_options)
+    properties: Mapping[str, str] = option("Other keys of the block.", factory=dict, read=read_option_texts)
     place: Place | None = field(default=None, compare=False)
 
 
@@ -122,7 +119,7 @@ def _read_catalog(node: Node) -> Catalog:
     ]
     given = {"properties": {}, "place": node.place}
     catalog = collect(problems, lambda: decode(node, Catalog, what="a catalog", ignore=frozenset(others), given=given))
-    properties = collect(problems, lambda: _plain_options(replace(node, value=others)))
+    properties = collect(problems, lambda: read_option_texts(replace(node, value=others)))
     if catalog is None or properties is None or problems:
         raise ProjectError(problems)
     return replace(catalog, properties=properties)

@@ -8,17 +8,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from lakesql.decode import Node, option, read_entries, read_option_text
+from lakesql.decode import Node, option, read_option_texts
 from lakesql.errors import Problem
 from lakesql.location import absolute
 
 Wire = Literal["confluent", "apicurio", "apicurio_headers"]
 """Where a record says which schema it was written with: in a byte 0 and an id of 4 bytes before its value, in a byte 0
 and an id of 8 bytes, or in the header `apicurio.value.contentId`, with nothing before the value."""
-
-
-def _read_options(node: Node) -> dict[str, str]:
-    return read_entries(node, lambda _, entry: read_option_text(entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class Registry:
     options: Mapping[str, str] = option(
         "Further options of Confluent's client for Python, such as `proxy` or those of OAuth.",
         factory=dict,
-        read=_read_options,
+        read=read_option_texts,
         is_hashed=False,
     )
 
