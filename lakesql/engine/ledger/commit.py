@@ -26,6 +26,7 @@ from lakesql.engine.ledger.snapshots import (
     head_of,
     read_facts,
     read_snapshot,
+    set_tag,
 )
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import write_to
@@ -174,9 +175,8 @@ def publish(
 
 def tag_head(table: JavaTable, model: str) -> None:
     """Give the head of a table that was made with an entry the tag of the model's ledger, as `publish` does."""
-    tag, manage = ledger_tag(model), table.manageSnapshots()
-    place = manage.replaceTag if table.refs().containsKey(tag) else manage.createTag
-    place(tag, table.currentSnapshot().snapshotId()).commit()
+    tag, head = ledger_tag(model), table.currentSnapshot().snapshotId()
+    set_tag(table.manageSnapshots(), tag, head, is_there=table.refs().containsKey(tag)).commit()
 
 
 def discard(staged: Staged) -> None:

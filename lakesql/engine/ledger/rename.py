@@ -14,7 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, table_exists
+from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, set_tag, table_exists
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.ledger.entry import Entry, ledger_tag, summary_of
@@ -99,9 +99,8 @@ def _append_entry(transaction: Any, entry: Entry, old_tag: str) -> None:
         append = append.set(key, value)
     append.commit()
     table = transaction.table()
-    tag, refs, manage = ledger_tag(entry.model), table.refs(), transaction.manageSnapshots()
-    place = manage.replaceTag if refs.containsKey(tag) else manage.createTag
-    manage = place(tag, table.currentSnapshot().snapshotId())
+    tag, refs, head = ledger_tag(entry.model), table.refs(), table.currentSnapshot().snapshotId()
+    manage = set_tag(transaction.manageSnapshots(), tag, head, is_there=refs.containsKey(tag))
     if refs.containsKey(old_tag):
         manage = manage.removeTag(old_tag)
     manage.commit()

@@ -141,6 +141,12 @@ def is_empty(table: JavaTable) -> bool:
     return snapshot is None or read_snapshot(snapshot).is_empty
 
 
+def set_tag(manage: Any, tag: str, snapshot_id: int, *, is_there: bool) -> Any:
+    """Iceberg's builder `manage` (`ManageSnapshots`), by which a tag is on a snapshot once it is committed: one that
+    `is_there` is moved."""
+    return manage.replaceTag(tag, snapshot_id) if is_there else manage.createTag(tag, snapshot_id)
+
+
 def measure(table: JavaTable) -> tuple[float, float]:
     """The rows of the data files of the table, as it was loaded, deleted ones too, and the bytes of all its files.
 

@@ -27,6 +27,7 @@ from lakesql.engine.ledger.snapshots import (
     head_of,
     load_table,
     read_facts,
+    set_tag,
     table_exists,
 )
 from lakesql.engine.spark.gateway import java_class
@@ -131,8 +132,8 @@ def swap(
             last = last.set(key, value)
         last.commit()
         made = transaction.table().currentSnapshot()
-        tag, manage = ledger_tag(owner), transaction.manageSnapshots()
-        (manage.replaceTag if live.refs().containsKey(tag) else manage.createTag)(tag, made.snapshotId()).commit()
+        tag, is_there = ledger_tag(owner), live.refs().containsKey(ledger_tag(owner))
+        set_tag(transaction.manageSnapshots(), tag, made.snapshotId(), is_there=is_there).commit()
         for key, value in carry(carrying_properties(live), read_facts(made)).items():
             transaction.updateProperties().set(key, value).commit()
         transaction.commitTransaction()

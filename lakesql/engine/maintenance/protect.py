@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.rename import is_former
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
+from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, set_tag, table_exists
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.ledger.entry import Entry, ledger_tag
 from lakesql.ledger.inputs import read_inputs
@@ -54,7 +54,7 @@ def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
         return
     manage = table.manageSnapshots()
     for tag, snapshot_id in moved.items():
-        manage = (manage.replaceTag if tag in metadata.refs else manage.createTag)(tag, snapshot_id)
+        manage = set_tag(manage, tag, snapshot_id, is_there=tag in metadata.refs)
     for tag in lasting:
         manage = manage.setMaxRefAgeMs(tag, FOR_EVER_MS)
     manage.commit()
