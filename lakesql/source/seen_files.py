@@ -12,6 +12,7 @@ from typing import Protocol, Self
 from urllib.parse import unquote
 
 from lakesql.errors import RunError
+from lakesql.source.pattern import without_scheme
 from lakesql.source.source import BATCHES
 from lakesql.source.stream_state import Position
 
@@ -35,6 +36,11 @@ class SeenFile:
 
     path: str
     modified_ms: int
+
+    @property
+    def decoded(self) -> str:
+        """Its path, as names stand on a disk: without a scheme, and with nothing escaped."""
+        return unquote(without_scheme(self.path))
 
     @property
     def folder(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
@@ -14,7 +13,7 @@ from lakesql.location import local_folder
 from lakesql.project.files import is_dated_by_name
 from lakesql.source.left_out import explain_changed
 from lakesql.source.local_files import local_files
-from lakesql.source.pattern import listing_of, without_scheme
+from lakesql.source.pattern import listing_of
 from lakesql.source.seen_files import LOOKED_AT, SeenFile, newest_seen, read_seen
 
 NS_PER_MS = 1_000_000
@@ -31,7 +30,7 @@ def explain_changes(session: SparkSession, folder: str, bindings: Sequence[Strea
     for binding, glob in places:
         local = local_folder(glob)
         if local is not None:
-            seen = {_path_of(file): file.modified_ms for number in numbers for file in _read_all(files, number)}
+            seen = {file.decoded: file.modified_ms for number in numbers for file in _read_all(files, number)}
             changed = _changed_here(str(local), seen, binding.source.recording is not None)
         else:
             newest = [file for number in numbers for file in newest_seen(files, number)[-LOOKED_AT:]]
@@ -60,9 +59,5 @@ def _has_changed(file: Path, seen: Mapping[str, int], is_topic: bool) -> bool:
 
 def _changed_elsewhere(session: SparkSession, glob: str, newest: Sequence[SeenFile]) -> list[str]:
     listing = listing_of(glob)
-    meant = [file for file in newest if listing.means(_path_of(file))]
-    return [_path_of(file) for file in meant if modified_ms(session, file) not in (None, file.modified_ms)]
-
-
-def _path_of(file: SeenFile) -> str:
-    return unquote(without_scheme(file.path))
+    meant = [file for file in newest if listing.means(file.decoded)]
+    return [file.decoded for file in meant if modified_ms(session, file) not in (None, file.modified_ms)]

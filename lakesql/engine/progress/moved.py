@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
@@ -90,7 +89,7 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
     for name in sorted(files.names("sources")) if places else ():
         known = newest_seen(files, int(name))[-LOOKED_AT:] if name.isdecimal() else []
         folders = tuple(f"{named_folder(without_scheme(glob))}/" for _, glob in places)
-        in_place = [file for file in known if f"{_path_of(file)}/".startswith(folders)]
+        in_place = [file for file in known if f"{file.decoded}/".startswith(folders)]
         if not known or any(file_exists(session, file) for file in in_place):
             continue
         there = [(base, file) for base, glob in places for file in list_files(session, glob)]
@@ -99,13 +98,13 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
             not in_place,
             known,
             {_name(file): file for _, file in there},
-            {_path_of(file).removeprefix(f"{without_scheme(base).rstrip('/')}/"): file for base, file in there},
+            {file.decoded.removeprefix(f"{without_scheme(base).rstrip('/')}/"): file for base, file in there},
         )
 
 
 def _find_same(file: SeenFile, there: Mapping[str, SeenFile]) -> SeenFile | None:
     """The file that has the path of this one relative to its connection, wherever that was, and its time."""
-    parts = _path_of(file).split("/")
+    parts = file.decoded.split("/")
     paths = ("/".join(parts[first:]) for first in range(1, len(parts)))
     found = (there[path] for path in paths if path in there)
     return next((now for now in found if now.modified_ms == file.modified_ms), None)
@@ -126,8 +125,3 @@ def _name(file: SeenFile) -> str:
 
 def _last(uri: str) -> str:
     return uri.rsplit("/", 1)[-1]
-
-
-def _path_of(file: SeenFile) -> str:
-    """The path of a file, which is known by its URI."""
-    return unquote(without_scheme(file.path))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
@@ -66,15 +65,8 @@ class TakenFiles:
     def begin(self) -> None:
         """Take away what is left of earlier runs. Before the queries start."""
         with self._lock:
-            there = {
-                file.path: file
-                for binding in self._bindings
-                if binding.glob is not None
-                for file in list_files(self._session, binding.glob)
-            }
-            if not there:
-                self._skip()
-                return
+            globs = [binding.glob for binding in self._bindings if binding.glob is not None]
+            there = {file.path for glob in globs for file in list_files(self._session, glob)}
             self._learn()
             for query in self._queries:
                 query.taken = {path: file for path, file in query.taken.items() if path in there}
@@ -87,12 +79,6 @@ class TakenFiles:
             if has_news:
                 self._take()
             return has_news
-
-    def _skip(self) -> None:
-        """Know of no file that was read before: none of them is there."""
-        self._learn()
-        for query in self._queries:
-            query.taken.clear()
 
     def _learn(self) -> bool:
         """Read which files the batches have that are done since; whether there were some."""
@@ -124,8 +110,8 @@ class TakenFiles:
         for binding in self._bindings:
             assert binding.glob is not None
             listing = listing_of(binding.glob)
-            meant = [file for file in done if listing.means(_path_of(file))]
-            failed = self._take_of(binding, [file for file in meant if _path_of(file) not in left])
+            meant = [file for file in done if listing.means(file.decoded)]
+            failed = self._take_of(binding, [file for file in meant if file.decoded not in left])
             gone = {file.path for file in meant} - failed
             for query in self._queries:
                 query.taken = {path: file for path, file in query.taken.items() if path not in gone}
@@ -147,9 +133,9 @@ class TakenFiles:
     def _take_one(self, binding: StreamBinding, file: SeenFile) -> bool:
         if binding.stream.after == "delete":
             return delete_file(self._session, file)
-        target = archived_place(binding.source.places[0], binding.stream.archive, _path_of(file))
+        target = archived_place(binding.source.places[0], binding.stream.archive, file.decoded)
         if target is None:
-            raise OSError(f"{_path_of(file)} is not below {binding.source.places[0]}")
+            raise OSError(f"{file.decoded} is not below {binding.source.places[0]}")
         return move_file(self._session, file, target)
 
 
@@ -175,12 +161,12 @@ def check_taken(session: SparkSession, model: str, binding: StreamBinding, again
     if not binding.takes_away or binding.glob is None:
         return
     stream, base = binding.stream, binding.source.places[0].rstrip("/")
-    there = {_path_of(file) for file in list_files(session, binding.glob)}
-    gone = {path for path in map(_path_of, again) if path not in there}
+    there = {file.decoded for file in list_files(session, binding.glob)}
+    gone = {path for path in (file.decoded for file in again) if path not in there}
     if stream.after == "archive":
         own = without_scheme(base)
         archive = list_files(session, files_below(base, f"{escape_glob(stream.archive)}/**"))
-        places = (f"{own}{_path_of(file).removeprefix(f'{own}/{stream.archive}')}" for file in archive)
+        places = (f"{own}{file.decoded.removeprefix(f'{own}/{stream.archive}')}" for file in archive)
         gone |= {place for place in places if place not in there}
     if not gone:
         return
@@ -214,7 +200,3 @@ def _is_seeded(files: CheckpointFiles) -> bool:
     """Whether the checkpoint was made with files that count as read, of which some may have been passed over."""
     checkpoint = read_checkpoint(files)
     return checkpoint is not None and checkpoint.origin is not None and checkpoint.origin.is_seeded
-
-
-def _path_of(file: SeenFile) -> str:
-    return unquote(without_scheme(file.path))

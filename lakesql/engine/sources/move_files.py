@@ -8,7 +8,6 @@ import os
 import shutil
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
@@ -34,7 +33,7 @@ def archived_place(base: str, archive: str, path: str) -> str | None:
 def delete_file(session: SparkSession, file: SeenFile) -> bool:
     """Delete a file, if it is there as it was read; whether it was. Raises `OSError`."""
     if local_folder(file.path) is not None:
-        path = _path_of(file)
+        path = Path(file.decoded)
         if not _is_as_read(path, file):
             return False
         path.unlink(missing_ok=True)
@@ -56,7 +55,7 @@ def move_file(session: SparkSession, file: SeenFile, target: str) -> bool:
     if local_folder(file.path) is not None:
         found = local_folder(target)
         assert found is not None, "an archive is below the connection's own folder"
-        return move_here(_path_of(file), file, found)
+        return move_here(Path(file.decoded), file, found)
     return move_there(session, file, target)
 
 
@@ -102,10 +101,6 @@ def _names(name: str, modified_ms: int) -> tuple[str, str]:
     """The name of a file, and the one that it has where that is taken: `1.1772400000000.json.gz`."""
     stem, *endings = name.split(".")
     return name, ".".join([stem, str(modified_ms), *endings])
-
-
-def _path_of(file: SeenFile) -> Path:
-    return Path(unquote(without_scheme(file.path)))
 
 
 def _is_as_read(path: Path, file: SeenFile) -> bool:
