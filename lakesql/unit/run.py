@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, assert_never
 
 import duckdb
@@ -432,19 +433,17 @@ class _DuckTest:
             columns = {name: kind for name, kind in self.tombstones(types).items() if not is_reserved(name)}
             return columns, self.rows("lakesql_tombstones", columns, "DISTINCT ")
 
-        def table() -> tuple[Mapping[str, str], list[Row]]:
-            return types, self.rows("lakesql_this", types)
-
-        folder = self.manifest.directory
+        table, folder = partial(self.table, types), self.manifest.directory
         return compare(self.test, folder, table, self.letters, tombstones, fit_nested, self.earlier)
 
     def compare_after(self, number: int, types: Mapping[str, str]) -> None:
         """Keep what differs from the rows that are expected after the batch of this number, from 0."""
-
-        def table() -> tuple[Mapping[str, str], list[Row]]:
-            return types, self.rows("lakesql_this", types)
-
+        table = partial(self.table, types)
         self.earlier.append(compare_after(number, self.test, self.manifest.directory, table, fit_nested))
+
+    def table(self, types: Mapping[str, str]) -> tuple[Mapping[str, str], list[Row]]:
+        """The types of the columns of the model's table, and its rows."""
+        return types, self.rows("lakesql_this", types)
 
     def rows(self, table: str, types: Mapping[str, str], which: str = "") -> list[Row]:
         chosen = ", ".join(map(quote, types))
