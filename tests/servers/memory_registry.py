@@ -20,13 +20,12 @@ Schema = Mapping[str, Any]
 
 @dataclass
 class MemoryRegistry:
-    """Schemas by their ids, and the ids of subjects' versions. `asked` are the paths that it was asked for, and
-    `status` what it answers to all of them, if not 200."""
+    """Schemas by their ids, and the ids of subjects' versions. `status` is what it answers to whatever it is asked, if
+    not 200, and `login` the header `Authorization` that it wants, if any."""
 
     url: str = ""
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
     status: int = 200
     login: str = ""
     first_id: int = 1
@@ -63,14 +62,13 @@ class MemoryRegistry:
 
 
 @contextmanager
-def open_memory_registry(port: int = 0) -> Iterator[MemoryRegistry]:
+def open_memory_registry() -> Iterator[MemoryRegistry]:
     """A registry that answers until this ends."""
     registry = MemoryRegistry()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            registry.asked.append(path)
             status, body = registry.answer(path)
             if registry.login and self.headers.get("Authorization") != registry.login:
                 status, body = 401, {"error_code": 401, "message": "Unauthorized"}
@@ -84,7 +82,7 @@ def open_memory_registry(port: int = 0) -> Iterator[MemoryRegistry]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     registry.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
