@@ -742,6 +742,11 @@ CONDITIONS: dict[str, Condition] = {
         "into would lose a column by which it is or was partitioned.",
         "Give `--from` another value, or keep the column.",
     ),
+    "protobuf-schema": Condition(
+        "The Protobuf schema of a stream is none, its message or a column of the contract is in none of its schemas, "
+        "or a field is of a type that no column holds.",
+        "Correct `message`, the file, or the contract.",
+    ),
     "rebuild-outdated": Condition(
         "The table that a rebuild fills cannot become the model's: it was begun for another version of the model, the "
         "live table was altered meanwhile, or it is not a rebuild's.",
@@ -1162,7 +1167,7 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of those that [tests.md](tests.md) lists, or write a SELECT into tests/.",
     ),
     "unknown-subject": Condition(
-        "A registry does not have the subject of a stream, or has no schema of Avro there.",
+        "A registry does not have the subject of a stream, or has no schema of the stream's format there.",
         "Correct `subject`, or give the stream one: the default is `<topic>-value`.",
     ),
     "unknown-topic": Condition(

@@ -143,6 +143,7 @@ EXTRAS = {
     "confluent_kafka": "kafka",
     **dict.fromkeys(("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools"), "registry"),
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
+    **dict.fromkeys(("ptars", "google"), "protobuf"),
 }
 """The modules that an extra of lakesql's installs, each with the extra."""
 

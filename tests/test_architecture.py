@@ -89,6 +89,8 @@ PLACES = {
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),
     "confluent_kafka": ("source/kafka_client.py", "registry/registry_client.py"),
+    "google": ("registry/proto_schema.py", "registry/proto_compiler.py", "engine/records/"),
+    "ptars": ("engine/records/",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 

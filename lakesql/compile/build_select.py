@@ -104,6 +104,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         *batches_of(select).check(),
         *_check_storable(select),
         *_check_open(select),
+        *_check_registered(select),
         *_check_expectations(select),
         *_check_text(select),
         *_check_table_changes(select),
@@ -368,6 +369,16 @@ def _check_open(select: Select) -> Iterable[Problem]:
             what = f"Stream '{stream.name}' declares no columns, and '{select.model.name}' keeps state of its rows."
             why = "State is of the columns that it began with, and those of the stream follow its schema."
             yield Problem("no-columns", what, why, "Declare the stream's `columns`.", stream.place)
+
+
+def _check_registered(select: Select) -> Iterable[Problem]:
+    """A SELECT whose state would be of rows that a schema is needed for which is new while it runs."""
+    for stream in select.streams.values():
+        if select.query.stateful and stream.registry:
+            what = f"Model '{select.model.name}' keeps state, and values of its stream '{stream.name}' name schemas of "
+            found = next((each for each in select.model.facts.streams if each.name == stream.name), None)
+            place = select.model.place if found is None else found.place
+            yield Problem("registry-stateful", f"{what}a registry.", place=place)
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:

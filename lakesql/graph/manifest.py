@@ -201,7 +201,7 @@ def _with_pulled_schemas(
     for name, stream in streams.items():
         path = schema_path(stream, files.settings.paths.streams) if takes_pulled(stream) else ""
         if path in texts:
-            found[name] = collect(problems, partial(with_pulled, stream, path, texts[path])) or stream
+            found[name] = collect(problems, partial(with_pulled, stream, path, texts)) or stream
     return found
 
 

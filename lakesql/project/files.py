@@ -77,7 +77,7 @@ class ProjectFiles:
     """Everything that a project's files say, unparsed. Each tuple is sorted by path.
 
     `selectors` is selectors.yml, which is no part of what runs: None where there is none. `contracts` are the .yml
-    files beside the seeds, `schemas` the .avsc files among the streams.
+    files beside the seeds, `schemas` the .avsc and .proto files among the streams.
     """
 
     directory: Path
@@ -134,7 +134,7 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         selectors=_read_selectors(directory, problems),
         seeds=_read_seeds(directory, paths.seeds, settings.seeds.max_size, problems),
         contracts=_read_folder(directory, paths.seeds, PROPERTIES_SUFFIXES, problems),
-        schemas=_read_folder(directory, paths.streams, (".avsc",), problems),
+        schemas=_read_folder(directory, paths.streams, (".avsc", ".proto"), problems),
     )
     if problems:  # nothing is said of what the files that cannot be read would have declared
         raise ProjectError(problems)

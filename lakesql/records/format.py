@@ -29,8 +29,14 @@ class RecordFormat(Protocol):
     is_for_records: ClassVar[bool] = True
     """Whether a single record, such as a topic has, may be written in it."""
 
-    needs_schema: ClassVar[bool] = False
-    """Whether a single record does not say how it is written, so that its stream names a schema."""
+    schema_kind: ClassVar[str] = ""
+    """What registries call the schemas of single records that do not say how they are written; '' where they do."""
+
+    has_messages: ClassVar[bool] = False
+    """Whether such a schema may have several messages, of which a stream's records are one."""
+
+    takes_schema_file: ClassVar[bool] = False
+    """Whether a stream may name the file of such a schema, by which all of its records are written."""
 
     is_framed: ClassVar[bool] = False
     """Whether the id of a schema may stand before a record's key and value, which are JSON."""

@@ -16,13 +16,14 @@ from lakesql.records.formats.csv import CsvFormat
 from lakesql.records.formats.json import JsonFormat
 from lakesql.records.formats.json_schema import JsonSchemaFormat
 from lakesql.records.formats.parquet import ParquetFormat
+from lakesql.records.formats.protobuf import ProtobufFormat
 from lakesql.records.formats.string import StringFormat
 
 FORMATS: Mapping[str, RecordFormat] = {
     each.name: each
     for each in (
         *(JsonFormat(), CsvFormat(), ParquetFormat(), AvroFormat(), StringFormat(), BytesFormat()),
-        JsonSchemaFormat(),
+        *(JsonSchemaFormat(), ProtobufFormat()),
     )
 }
 """All formats."""

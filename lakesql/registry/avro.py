@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakesql.registry.schema_error import SchemaError
+
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "error", "enum", "fixed"})
-
-
-class SchemaError(ValueError):
-    """A text is no schema of Avro."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from lakesql.errors import ProfileError, TransientError, explain_missing
-from lakesql.registry.avro import SchemaError, parse_avro
 from lakesql.registry.connection import Registry
+from lakesql.registry.registered import Registered
+from lakesql.registry.schema_kinds import SCHEMA_KINDS, AvroKind, SchemaKind
 from lakesql.secrets import find_secrets
 
 ANSWER_TIMEOUT_S = 10.0
@@ -21,15 +22,6 @@ LATEST_S = 1
 """How long the client takes a subject's newest schema for that: for ever, unless it is told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A schema as the registry has it: its id, its kind (`AVRO`, `JSON`), and its text, which needs no other."""
-
-    id: int
-    kind: str
-    text: str
-
-
 def fetch_schema(registry: Registry, id_: int) -> Registered | None:
     """The schema of an id; None where the registry has none.
 
@@ -37,8 +29,7 @@ def fetch_schema(registry: Registry, id_: int) -> Registered | None:
     login (`wrong-credentials`), or its client is not installed (`extra-missing`).
     """
     if registry.path:
-        file = Path(registry.path, f"{id_}.avsc")
-        return Registered(id_, "AVRO", file.read_text("utf-8")) if file.is_file() else None
+        return _read_schema(Path(registry.path), id_)
     found = _ask(registry, "get_schema", id_)
     return None if found is None else _registered(registry, id_, found)
 
@@ -61,23 +52,45 @@ def check_registry(registry: Registry) -> str:
     return registry.path
 
 
+def _read_schema(folder: Path, id_: int) -> Registered | None:
+    """The schema of an id as a folder has it, which has the files that it imports too."""
+    for kind in SCHEMA_KINDS.values():
+        file = folder / f"{id_}{kind.suffix}"
+        if file.is_file():
+            text = file.read_text("utf-8")
+            return kind.with_others(id_, text, read_imported(folder, kind.imports(text), kind))
+    return None
+
+
+def read_imported(folder: Path, names: Iterable[str], kind: SchemaKind) -> list[tuple[str, str]]:
+    """The files of a folder that a schema imports by these names, and those that they import; others are not there."""
+    found: dict[str, str] = {}
+    waiting = [*names]
+    while waiting:
+        name = waiting.pop()
+        file = folder / name
+        if name in found or ".." in Path(name).parts or not file.is_file():
+            continue
+        found[name] = file.read_text("utf-8")
+        waiting += kind.imports(found[name])
+    return [*found.items()]
+
+
 def _registered(registry: Registry, id_: int, found: Any) -> Registered:
-    kind = str(found.schema_type or "AVRO")
-    if kind != "AVRO" or not found.references:
-        return Registered(id_, kind, found.schema_str)
-    try:
-        return Registered(id_, kind, parse_avro(found.schema_str, _referenced(registry, found)).text())
-    except SchemaError:
-        return Registered(id_, kind, found.schema_str)
+    name = str(found.schema_type or AvroKind.name)
+    kind = SCHEMA_KINDS.get(name)
+    if kind is None:
+        return Registered(id_, name, found.schema_str)
+    return kind.with_others(id_, found.schema_str, _referenced(registry, found))
 
 
-def _referenced(registry: Registry, found: Any) -> list[str]:
-    """The texts of the schemas that one refers to, those first that others refer to."""
-    texts: list[str] = []
+def _referenced(registry: Registry, found: Any) -> list[tuple[str, str]]:
+    """The names and texts of the schemas that one refers to, those first that others refer to."""
+    texts: list[tuple[str, str]] = []
     for reference in found.references or ():
         version = _ask(registry, "get_version", reference.subject, reference.version)
         if version is not None:
-            texts += [*_referenced(registry, version.schema), version.schema.schema_str]
+            texts += [*_referenced(registry, version.schema), (reference.name, version.schema.schema_str)]
     return list(dict.fromkeys(texts))
 
 

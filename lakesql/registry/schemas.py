@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lakesql.registry.connection import Wire
-from lakesql.registry.registry_client import Registered
+from lakesql.registry.registered import Registered
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSchemas:
     """The schemas that records of a stream may name, by their ids, and the id of the subject's newest one.
 
-    `missing` are ids that the registry does not have.
+    `missing` are ids that the registry does not have. `kind` is what the stream's schemas are, `message` the one of
+    Protobuf that its records are, where it says so.
     """
 
     wire: Wire
     known: tuple[Registered, ...] = ()
     newest: int | None = None
     missing: frozenset[int] = field(default_factory=frozenset)
+    kind: str = "AVRO"
+    message: str = ""
 
     @property
     def ids(self) -> frozenset[int]:
@@ -44,19 +48,22 @@ class StreamSchemas:
 
     def text(self) -> str:
         """What is kept of it for good: ids stand for the same schema for ever."""
-        schemas = [{"id": each.id, "kind": each.kind, "text": each.text} for each in self.known]
+        schemas = [
+            {"id": each.id, "kind": each.kind, "text": each.text, **({"files": dict(each.files)} if each.files else {})}
+            for each in self.known
+        ]
         return json.dumps({"newest": self.newest, "schemas": schemas}, ensure_ascii=False)
 
-    @classmethod
-    def parse(cls, text: str | None, wire: Wire) -> StreamSchemas:
-        """What `text` has written; nothing known of a text that is none."""
+    def with_kept(self, text: str | None) -> StreamSchemas:
+        """The same with what `text` has written; nothing known of a text that is none."""
         try:
             said = json.loads(text or "{}")
         except ValueError:
-            return cls(wire)
+            return self
         known = tuple(map(_read_registered, said.get("schemas", ()) if isinstance(said, Mapping) else ()))
-        return cls(wire, known, said.get("newest") if known else None)
+        return replace(self, known=known, newest=said.get("newest") if known else None)
 
 
-def _read_registered(entry: Mapping[str, str | int]) -> Registered:
-    return Registered(int(entry["id"]), str(entry["kind"]), str(entry["text"]))
+def _read_registered(entry: Mapping[str, Any]) -> Registered:
+    files = tuple((str(name), str(text)) for name, text in entry.get("files", {}).items())
+    return Registered(int(entry["id"]), str(entry["kind"]), str(entry["text"]), files)

@@ -187,7 +187,7 @@ def _say_watermark(watermark: Watermark | None) -> str:
 
 
 _READ = (
-    *("format", "schema", "registry", "wire", "subject"),
+    *("format", "schema", "registry", "wire", "subject", "message"),
     *("envelope", "key", "csv", "source_table", "add_fields_prefix"),
     *("decimals", "invalid_text", "infinity", "ignore_corrupt", "nanoseconds", "multiline", "encoding"),
 )

@@ -50,12 +50,6 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
             needs_past=not select.is_copy,
             table=read.table,
         )
-    if stream.registry and select.query.stateful:
-        raise ProjectError.of(
-            "registry-stateful",
-            f"Model '{select.model.name}' keeps state, and values of its stream '{name}' name schemas of a registry.",
-            place=select.model.place,
-        )
     return replace(
         bind_stream(manifest, stream),
         sequence=tuple(select.sequence.values()),
@@ -99,7 +93,8 @@ def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
     registry = find_registry(manifest, stream)
     checkpoints = manifest.target.checkpoints.rstrip("/")
     folder = f"{checkpoints}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
-    return replace(binding, registry=registry, schemas=StreamSchemas(stream.wire), schemas_folder=folder)
+    schemas = StreamSchemas(stream.wire, kind=stream.record_format.schema_kind, message=stream.message)
+    return replace(binding, registry=registry, schemas=schemas, schemas_folder=folder)
 
 
 def find_registry(manifest: Manifest, stream: Stream) -> Registry:

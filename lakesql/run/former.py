@@ -22,7 +22,7 @@ from lakesql.source.kinds import CONNECTIONS
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 """What may be the main branch, in the order in which it is looked for."""
 
-_SUFFIXES = (".sql", ".yml", ".yaml", ".toml", ".avsc")
+_SUFFIXES = (".sql", ".yml", ".yaml", ".toml", ".avsc", ".proto")
 """What the names of a project's files end in; nothing else of a repository is read."""
 
 _LINK, _FILES = "120000", ("100644", "100755")

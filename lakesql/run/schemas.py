@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,9 @@ from lakesql.errors import ProfileError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import write_atomically
 from lakesql.registry.connection import Registry
+from lakesql.registry.registered import Registered
 from lakesql.registry.registry_client import fetch_newest
+from lakesql.registry.schema_kinds import SCHEMA_KINDS
 from lakesql.run.bind import find_registry
 from lakesql.stream.registry_columns import schema_path
 from lakesql.stream.stream import Stream
@@ -39,11 +40,20 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
             raise UsageError.of("usage", what, fix=did_you_mean(name, registered))
     chosen = [registered[name] for name in names] or [*registered.values()]
     folder = manifest.settings.paths.streams
-    texts = {schema_path(each, folder): _newest(find_registry(manifest, each), each) for each in chosen}
+    texts: dict[str, str] = {}
+    for each in chosen:
+        texts |= _files_of(_newest(find_registry(manifest, each), each), schema_path(each, folder))
     return [_write(manifest.directory, path, text) for path, text in texts.items()]
 
 
-def _newest(registry: Registry, stream: Stream) -> str:
+def _files_of(found: Registered, path: str) -> dict[str, str]:
+    """The text of a schema, and those that it imports, by the paths of their files."""
+    kind = SCHEMA_KINDS[found.kind]
+    imported = {f"{path.removesuffix(kind.suffix)}/{name}": kind.tidy(text) for name, text in found.files}
+    return {path: kind.tidy(found.text), **imported}
+
+
+def _newest(registry: Registry, stream: Stream) -> Registered:
     if not stream.value_subject:
         what = f"Stream '{stream.name}' reads several topics, and names no subject."
         raise ProfileError.of("unknown-subject", what, fix="Give it a `subject`.", place=stream.place)
@@ -53,10 +63,11 @@ def _newest(registry: Registry, stream: Stream) -> str:
             f"The registry {registry.name} has no subject '{stream.value_subject}', which stream '{stream.name}' has."
         )
         raise ProfileError.of("unknown-subject", what, place=stream.place)
-    if found.kind != "AVRO":
-        what = f"Subject '{stream.value_subject}' has a schema of {found.kind}, and not of Avro."
+    kind = SCHEMA_KINDS[stream.record_format.schema_kind]
+    if found.kind != kind.name:
+        what = f"Subject '{stream.value_subject}' has a schema of {found.kind}, and not of {kind.title}."
         raise ProfileError.of("unknown-subject", what, place=stream.place)
-    return json.dumps(json.loads(found.text), indent=2, ensure_ascii=False) + "\n"
+    return found
 
 
 def _write(directory: Path, path: str, text: str) -> PulledSchema:

@@ -4,13 +4,13 @@ project keeps it. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
-from lakesql.errors import Place, ProjectError
-from lakesql.registry.avro import Avro, SchemaError, parse_avro
-from lakesql.stream.stream import Column, Stream, with_columns
-from lakesql.stream.types import field_name
+from lakesql.errors import Place
+from lakesql.registry.schema_kinds import SCHEMA_KINDS
+from lakesql.stream.avro_columns import avro_columns
+from lakesql.stream.proto_columns import proto_columns
+from lakesql.stream.stream import Stream, with_columns
 
 SCHEMAS = "schemas"
 """The folder of the subjects' schemas, in that of the streams."""
@@ -18,7 +18,8 @@ SCHEMAS = "schemas"
 
 def schema_path(stream: Stream, folder: str) -> str:
     """Where the project keeps the schema of the stream's subject; `folder` is that of its streams."""
-    return f"{folder}/{SCHEMAS}/{quote(stream.value_subject, safe='')}.avsc"
+    suffix = SCHEMA_KINDS[stream.record_format.schema_kind].suffix
+    return f"{folder}/{SCHEMAS}/{quote(stream.value_subject, safe='')}{suffix}"
 
 
 def takes_pulled(stream: Stream) -> bool:
@@ -26,104 +27,15 @@ def takes_pulled(stream: Stream) -> bool:
     return bool(stream.registry) and not stream.columns
 
 
-def with_pulled(stream: Stream, path: str, text: str) -> Stream:
-    """The stream with the columns that the schema in a file says. Raises `ProjectError` (`avro-schema`)."""
-    place = Place(path)
-    try:
-        schema = parse_avro(text)
-    except (SchemaError, RecursionError) as error:
-        raise ProjectError.of("avro-schema", f"This is not a schema of Avro: {error}.", place=place) from None
-    record = schema.record
-    if record is None:
-        raise ProjectError.of("avro-schema", f"This is the schema of a {schema.kind}, not of a record.", place=place)
-    columns = tuple(_column(each, schema, stream, place) for each in record["fields"])
+def with_pulled(stream: Stream, path: str, texts: Mapping[str, str]) -> Stream:
+    """The stream with the columns that the schema in a file says; `texts` are those of the project's schemas, by their
+    paths. Raises `ProjectError` (`avro-schema`, `protobuf-schema`)."""
+    place, text = Place(path), texts[path]
+    match stream.record_format.schema_kind:
+        case "PROTOBUF":
+            beside = f"{path.removesuffix('.proto')}/"
+            files = {name.removeprefix(beside): other for name, other in texts.items() if name.startswith(beside)}
+            columns = proto_columns(stream, place, text, tuple(sorted(files.items())))
+        case _:
+            columns = avro_columns(stream, place, text)
     return with_columns(stream, columns, (), ())
-
-
-def _column(entry: Mapping[str, Any], schema: Avro, stream: Stream, place: Place) -> Column:
-    name = str(entry["name"])
-    try:
-        kind = _spark_type(entry["type"], schema, ())
-    except _NoColumnError as error:
-        raise ProjectError.of(
-            "avro-schema",
-            f"Field '{name}' {error}, which no column holds.",
-            fix=f"Declare the `columns` of stream '{stream.name}', without it or as another type.",
-            place=place,
-        ) from None
-    return Column(name, kind, description=str(entry.get("doc", "")))
-
-
-class _NoColumnError(ValueError):
-    """Why a type of Avro is none of Spark's, behind the name of its field."""
-
-
-_PRIMITIVES = {
-    "boolean": "boolean",
-    "int": "int",
-    "long": "bigint",
-    "float": "float",
-    "double": "double",
-    "bytes": "binary",
-    "string": "string",
-}
-
-_LOGICAL = {
-    ("int", "date"): "date",
-    ("long", "timestamp-millis"): "timestamp",
-    ("long", "timestamp-micros"): "timestamp",
-    ("long", "local-timestamp-millis"): "timestamp_ntz",
-    ("long", "local-timestamp-micros"): "timestamp_ntz",
-}
-
-MAX_PRECISION = 38
-
-
-def _spark_type(node: Any, schema: Avro, inside: tuple[str, ...]) -> str:
-    """Spark's text of a type of Avro; `inside` are the records around it."""
-    if isinstance(node, list):
-        return _union_type(node, schema, inside)
-    if not isinstance(node, dict):
-        if node not in _PRIMITIVES:
-            raise _NoColumnError("is always NULL")
-        return _PRIMITIVES[node]
-    if "ref" in node:
-        return _named_type(str(node["ref"]), schema, inside)
-    if node["type"] == "array":
-        return f"array<{_spark_type(node['items'], schema, inside)}>"
-    if node["type"] == "map":
-        return f"map<string,{_spark_type(node['values'], schema, inside)}>"
-    known = _decimal(node) or _LOGICAL.get((str(node["type"]), str(node.get("logicalType"))))
-    return known or _spark_type(node["type"], schema, inside)
-
-
-def _named_type(name: str, schema: Avro, inside: tuple[str, ...]) -> str:
-    found = schema.names[name]
-    if found["type"] == "enum":
-        return "string"
-    if found["type"] == "fixed":
-        return _decimal(found) or "binary"
-    if name in inside:
-        raise _NoColumnError(f"is of type {name}, which holds itself")
-    fields = (f"{field_name(it['name'])}:{_spark_type(it['type'], schema, (*inside, name))}" for it in found["fields"])
-    return f"struct<{','.join(fields)}>"
-
-
-def _decimal(node: Mapping[str, Any]) -> str:
-    if node.get("logicalType") != "decimal":
-        return ""
-    precision, scale = int(node.get("precision", 0)), int(node.get("scale", 0))
-    if not 0 < precision <= MAX_PRECISION or scale > precision:
-        raise _NoColumnError(f"is a decimal of {precision} digits")
-    return f"decimal({precision},{scale})"
-
-
-def _union_type(branches: list[Any], schema: Avro, inside: tuple[str, ...]) -> str:
-    """The type of a union with NULL, and of numbers of two sizes."""
-    kinds = [_spark_type(each, schema, inside) for each in branches if each != "null"]
-    if len(kinds) == 1:
-        return kinds[0]
-    for pair in (("int", "bigint"), ("float", "double")):
-        if set(kinds) == set(pair):
-            return pair[1]
-    raise _NoColumnError(f"is a union of {', '.join(kinds) or 'nothing'}")

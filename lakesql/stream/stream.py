@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakesql.records.format import RecordFormat
 
 
-Format = Literal["json", "csv", "parquet", "avro", "string", "bytes", "json_schema"]
+Format = Literal["json", "csv", "parquet", "avro", "string", "bytes", "json_schema", "protobuf"]
 Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
@@ -212,7 +212,8 @@ class _StreamOptions:
         default="",
     )
     registry: str = option(
-        "Avro in topics: the connection of type `registry` that has the schemas which values name by an id.",
+        "Avro and Protobuf in topics: the connection of type `registry` that has the schemas which values name by an "
+        "id.",
         default="",
     )
     wire: Wire = option(
@@ -224,6 +225,12 @@ class _StreamOptions:
         "With a `registry`: the subject whose newest schema says what columns were called before and what is read "
         "where a record lacks one; `<topic>-value` if left out.",
         default="",
+    )
+    message: str = option(
+        "Of Protobuf: the message that records are, by its name, such as `shop.Order`, where the schema has several; "
+        "the first one of the subject's newest schema if left out.",
+        default="",
+        read=read_filled,
     )
     envelope: Envelope = option(
         "What a record is besides its row: nothing, or a change, as Debezium writes it, its ExtractNewRecordState, or "
@@ -346,6 +353,7 @@ class Stream:
     registry: str = ""
     wire: Wire = "confluent"
     subject: str = ""
+    message: str = ""
     unknown_fields: UnknownFields = "ignore"
     after: After = "leave"
     archive: str = ""
@@ -453,6 +461,7 @@ def read_stream(node: Node) -> Stream:
         registry=options.registry,
         wire=options.wire,
         subject=options.subject,
+        message=options.message,
         unknown_fields=options.unknown_fields,
         after=options.after,
         archive=options.archive.strip("/") if options.archive.endswith("/") else options.archive,
@@ -617,12 +626,15 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
     if in_topics and not kind.is_for_records:
         what = f"Stream '{stream.name}' has format '{stream.format}', and a topic holds no files."
         yield Problem("format-needs-files", what, place=place)
-    elif in_topics and kind.needs_schema and not path and not stream.registry:
+    elif in_topics and kind.schema_kind and not path and not stream.registry:
         what = f"Stream '{stream.name}' lacks 'schema', the .avsc file with the schema of the topic's values, or the "
         what += "'registry' that has the schemas which they name."
         why = "A value in Avro does not say how it is written; files in Avro do."
+        if not kind.takes_schema_file:
+            what = f"Stream '{stream.name}' lacks the 'registry' that has the schemas which its values name."
+            why = "A value in Protobuf does not say how it is written."
         yield Problem("missing-option", what, why, place=place)
-    elif path and not (in_topics and kind.needs_schema):
+    elif path and not (in_topics and kind.takes_schema_file):
         what = f"Stream '{stream.name}' has a 'schema', which only topics of format 'avro' have."
         yield Problem("wrong-value", what, place=place)
     elif path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
@@ -631,10 +643,16 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
 
 def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether what is said of a registry goes with format and origin, and is said at all."""
-    is_framed = stream.record_format.is_framed
-    if is_framed and stream.origin.brings != "records":
+    is_framed, kind = stream.record_format.is_framed, stream.record_format.schema_kind
+    has_files = not is_framed and (not kind or stream.record_format.takes_schema_file)
+    if not has_files and stream.origin.brings != "records":
         what = f"Stream '{stream.name}' has format '{stream.format}', which values of topics have."
-        yield Problem("wrong-value", what, fix="Write `json`.", place=node.entries()["format"].place)
+        fix = "Write `json`." if is_framed else "Write the format that the files have."
+        yield Problem("wrong-value", what, fix=fix, place=node.entries()["format"].place)
+        return
+    if stream.message and not stream.record_format.has_messages:
+        what = f"Stream '{stream.name}' says 'message', which is asked of Protobuf."
+        yield Problem("wrong-value", what, place=node.entries()["message"].place)
     if not stream.registry:
         for key in ("subject",) if is_framed else ("wire", "subject"):
             if key in node.entries():
@@ -642,8 +660,8 @@ def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
                 yield Problem("wrong-value", what, place=node.key_place(key))
         return
     place = node.entries()["registry"].place
-    if stream.origin.brings != "records" or not stream.record_format.needs_schema:
-        what = f"Stream '{stream.name}' has a 'registry', which only topics of format 'avro' have."
+    if stream.origin.brings != "records" or not kind:
+        what = f"Stream '{stream.name}' has a 'registry', which only topics of format 'avro' or 'protobuf' have."
         yield Problem("wrong-value", what, place=place)
     elif stream.schema:
         what = f"Stream '{stream.name}' has a 'schema' and a 'registry'."
@@ -713,11 +731,12 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether the envelope goes with origin, format and table, and what columns say of its values with their types."""
     in_files = stream.origin.brings == "files"
     envelope, kind = stream.record_envelope, stream.record_format
-    has_documents = kind.is_document or (bool(stream.registry) and envelope.may_be_registered)
+    is_registered = bool(stream.registry) and kind.takes_schema_file and envelope.may_be_registered
+    has_documents = kind.is_document or is_registered
     if stream.is_feed and (stream.origin.brings == "rows" or not has_documents):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics and files of format 'json' have."
         fix = ""
-        if kind.needs_schema and envelope.may_be_registered and not in_files:
+        if kind.schema_kind and envelope.may_be_registered and not in_files:
             fix = "In topics of format 'avro' it has a `registry`."
         if in_files:
             fix = (

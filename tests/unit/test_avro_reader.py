@@ -10,9 +10,10 @@ import fastavro
 import pytest
 from pyspark.sql import types as T
 
-from lakesql.engine.records.avro_reader import RecursiveType, make_readers
-from lakesql.registry.avro import SchemaError, parse_avro
-from lakesql.registry.registry_client import Registered
+from lakesql.engine.records.avro_reader import make_readers
+from lakesql.registry.avro import parse_avro
+from lakesql.registry.registered import Registered
+from lakesql.registry.schema_error import NoColumnError, SchemaError
 from lakesql.registry.schemas import StreamSchemas
 
 LONG, TEXT = T.LongType(), T.StringType()
@@ -107,7 +108,7 @@ def test_a_recursive_type_is_read_as_deep_as_it_is_declared() -> None:
     (group,) = make_readers(schemas, (("list", wanted),), resolves).groups
     row = {"list": {"v": 1, "next": {"v": 2, "next": {"v": 3, "next": None}}}}
     assert read(group.reader, record(field("list", node)), row) == {"list": {"v": 1, "next": {"v": 2}}}
-    with pytest.raises(RecursiveType, match=r"list\.next is of type shop\.Node"):
+    with pytest.raises(NoColumnError, match=r"list\.next is of type shop\.Node"):
         make_readers(schemas, (("list", TEXT),), resolves)
 
 
@@ -135,6 +136,6 @@ def test_references_are_put_in_where_they_first_stand() -> None:
 
 def test_what_is_kept_is_read_again() -> None:
     schemas = known(record(field("id", "int")), newest=1)
-    assert StreamSchemas.parse(schemas.text(), "confluent") == schemas
-    assert StreamSchemas.parse(None, "confluent") == StreamSchemas("confluent")
-    assert StreamSchemas.parse("cut sh", "confluent") == StreamSchemas("confluent")
+    assert StreamSchemas("confluent").with_kept(schemas.text()) == schemas
+    assert StreamSchemas("confluent").with_kept(None) == StreamSchemas("confluent")
+    assert StreamSchemas("confluent").with_kept("cut sh") == StreamSchemas("confluent")

@@ -23,7 +23,7 @@ def stream(**options: Any) -> Stream:
 def pulled(*types: Any, **options: Any) -> list[str]:
     fields = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(types)]
     schema = {"type": "record", "name": "shop.R", "fields": fields}
-    return [column.type for column in with_pulled(stream(**options), PATH, json.dumps(schema)).columns]
+    return [column.type for column in with_pulled(stream(**options), PATH, {PATH: json.dumps(schema)}).columns]
 
 
 INNER = {"type": "record", "name": "In", "fields": [{"name": "a b", "type": ["null", "int"]}]}
@@ -80,7 +80,7 @@ def test_what_no_column_holds_is_refused(kind: Any, why: str) -> None:
 )
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(ProjectError, match="avro-schema"):
-        with_pulled(stream(), PATH, text)
+        with_pulled(stream(), PATH, {PATH: text})
 
 
 def test_what_the_stream_names_must_be_a_field() -> None:

@@ -12,14 +12,15 @@ from pyspark.sql import functions as F
 
 from lakesql.clock import now_ms
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.records.avro_reader import RecursiveType
-from lakesql.engine.records.registry_value import UNKNOWN_ID, readers_of, written_id
+from lakesql.engine.records.frame import UNKNOWN_ID, written_id
+from lakesql.engine.records.registry_value import find_absent
 from lakesql.engine.sources.binding import StreamBinding, contract_columns
 from lakesql.engine.sources.parsed import unpack
 from lakesql.errors import RunError, did_you_mean
 from lakesql.events import Noted
-from lakesql.registry.avro import SchemaError, parse_avro
-from lakesql.registry.registry_client import Registered, fetch_newest, fetch_schema
+from lakesql.registry.registry_client import fetch_newest, fetch_schema
+from lakesql.registry.schema_error import NoColumnError
+from lakesql.registry.schema_kinds import SCHEMA_KINDS
 from lakesql.registry.schemas import StreamSchemas
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _with_kept(session: SparkSession, binding: StreamBinding) -> StreamBinding:
     if binding.schemas is None:
         return binding
     kept = CheckpointFiles(session, binding.schemas_folder).read(_file_of(binding))
-    return replace(binding, schemas=StreamSchemas.parse(kept, binding.schemas.wire))
+    return replace(binding, schemas=binding.schemas.with_kept(kept))
 
 
 def with_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
@@ -149,8 +150,8 @@ def _with_ids(raw: DataFrame, binding: StreamBinding, schemas: StreamSchemas) ->
 
 
 def check_contract(bindings: Sequence[StreamBinding]) -> None:
-    """Raise `RunError` (`avro-schema`) where a column is in none of the schemas that are known, which are the subject's
-    newest one and those that were seen, or is of a type that holds itself."""
+    """Raise `RunError` (`avro-schema`, `protobuf-schema`) where a column is in none of the schemas that are known,
+    which are the subject's newest one and those that were seen, or is of a type that no column holds."""
     for binding in bindings:
         if binding.schemas is not None and not binding.has_changes:
             _check_columns(binding, binding.schemas)
@@ -162,7 +163,8 @@ def _unread_fields(binding: StreamBinding, schemas: StreamSchemas) -> Iterator[s
     if newest is None or binding.has_changes:
         return
     columns = {column.field.lower() for column in binding.stream.columns}
-    unread = [name for name in _field_names(newest) if name.lower() not in columns]
+    names = SCHEMA_KINDS[schemas.kind].field_names(newest, schemas.message)
+    unread = [name for name in names if name.lower() not in columns]
     if unread:
         of = f"stream {binding.stream.name}: its newest schema, of id {newest.id}"
         yield f"{of}, has fields that the contract does not know, and that are not read: {', '.join(unread)}"
@@ -171,30 +173,23 @@ def _unread_fields(binding: StreamBinding, schemas: StreamSchemas) -> Iterator[s
 def _check_columns(binding: StreamBinding, schemas: StreamSchemas) -> None:
     stream = binding.stream
     columns = tuple((column.name, column.type) for column in contract_columns(stream))
+    kind = SCHEMA_KINDS[schemas.kind]
     try:
-        readers = readers_of(schemas, columns)
-    except RecursiveType as error:
+        absent = find_absent(schemas, columns)
+    except NoColumnError as error:
         raise RunError.of(
-            "avro-schema",
-            f"'{error.path}' of stream '{stream.name}' is of type {error.name}, which holds itself.",
-            why="No type of Spark's does. Nothing of this batch was written.",
-            fix="Declare the column as a struct, of as many levels as are wanted.",
+            kind.condition,
+            f"'{error.path}' of stream '{stream.name}' {error.why}.",
+            why="No type of Spark's is. Nothing of this batch was written.",
+            fix="Declare the column as a struct, of as many levels and with those fields that are wanted.",
             place=stream.place,
         ) from None
-    if readers.absent and schemas.newest is not None:
-        names = [name for each in schemas.known for name in _field_names(each)]
+    if absent and schemas.newest is not None:
+        names = [name for each in schemas.known for name in kind.field_names(each, schemas.message)]
         raise RunError.of(
-            "avro-schema",
-            f"No schema that records of stream '{stream.name}' name has {', '.join(readers.absent)}.",
+            kind.condition,
+            f"No schema that records of stream '{stream.name}' name has {', '.join(absent)}.",
             why="Nothing of this batch was written.",
-            fix=did_you_mean(readers.absent[0], names),
+            fix=did_you_mean(absent[0], names),
             place=stream.place,
         )
-
-
-def _field_names(each: Registered) -> list[str]:
-    try:
-        record = parse_avro(each.text).record
-    except SchemaError:
-        return []
-    return [field["name"] for field in record["fields"]] if record else []

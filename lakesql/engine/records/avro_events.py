@@ -9,10 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from lakesql.engine.records.avro_value import MISFIT, TAIL, with_tail
-from lakesql.engine.records.registry_value import body_of, nameless, schema_id
-from lakesql.registry.avro import SchemaError, parse_avro
+from lakesql.engine.records.frame import body_of, nameless, schema_id
+from lakesql.registry.avro import parse_avro
 from lakesql.registry.connect_schema import connect_schema, without_meanings
-from lakesql.registry.registry_client import Registered
+from lakesql.registry.registered import Registered
+from lakesql.registry.schema_error import SchemaError
 from lakesql.registry.schemas import StreamSchemas
 
 MISREAD = "_lakesql_misread"

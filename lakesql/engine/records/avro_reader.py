@@ -9,8 +9,9 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from lakesql.registry.avro import Avro, SchemaError, parse_avro
-from lakesql.registry.registry_client import Registered
+from lakesql.registry.avro import Avro, parse_avro
+from lakesql.registry.registered import Registered
+from lakesql.registry.schema_error import NoColumnError, SchemaError
 from lakesql.registry.schemas import StreamSchemas
 
 Columns = Sequence[tuple[str, T.DataType]]
@@ -218,7 +219,7 @@ def _named(
         # Not with its default, which would stand for a symbol that the reader does not know.
         return {key: value for key, value in found.items() if key != "default"}
     if full in inside:
-        raise RecursiveType(path, full)
+        raise NoColumnError(path, f"is of type {full}, which holds itself")
     made.count += 1
     own = {"type": "record", "name": found["name"], "namespace": f"_lakesql.r{made.count}"}
     if not isinstance(wanted, T.StructType):
@@ -238,11 +239,3 @@ def _named(
         aliases = [it for it in (entry["name"], *entry.get("aliases", ())) if it != each.name]
         fields.append(_field(each.name, entry, aliases, each.dataType, schema, made, at))
     return {**own, "fields": fields}
-
-
-class RecursiveType(Exception):  # noqa: N818  it is told as a problem of the contract
-    """A column is asked for as a whole whose type holds itself: as no type of Spark's does."""
-
-    def __init__(self, path: str, name: str) -> None:
-        super().__init__(f"{path} is of type {name}, which holds itself")
-        self.path, self.name = path, name

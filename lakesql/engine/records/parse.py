@@ -30,6 +30,7 @@ from lakesql.engine.records.csv_text import (
 from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, too_long, wider
 from lakesql.engine.records.encodings import decoded
 from lakesql.engine.records.folded import any_of
+from lakesql.engine.records.frame import without_frame
 from lakesql.engine.records.json_text import (
     as_written,
     bound,
@@ -43,7 +44,7 @@ from lakesql.engine.records.json_text import (
     parts_of,
     value_of,
 )
-from lakesql.engine.records.registry_value import registry_columns, without_frame
+from lakesql.engine.records.registry_value import registry_columns
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.engine.records.unknown_fields import find_unknown, is_untold, rescued_text, say_unknown
 from lakesql.names import (
@@ -118,7 +119,7 @@ class Contract:
     """
 
     columns: tuple[ContractColumn, ...]
-    format: Literal["json", "csv", "avro", "string", "bytes"] = "json"
+    format: Literal["json", "csv", "avro", "protobuf", "string", "bytes"] = "json"
     csv: Csv = Csv()
     schema: str = ""
     key: tuple[str, ...] = ()
@@ -143,6 +144,11 @@ class Contract:
     unknown_fields: UnknownFields = "ignore"
     has_folders: bool = False
     frame: Wire | None = None
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether values have types by a schema that says how they are written."""
+        return self.format in ("avro", "protobuf")
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -334,8 +340,8 @@ def _read(contract: Contract) -> dict[str, Column]:
     A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
     copies each field of the outermost object once more, as it looks its column up by name, which here are two.
     """
-    if contract.format == "avro":
-        return _read_avro(contract)
+    if contract.has_schema:
+        return _read_by_schema(contract)
     doubt = _doubt(contract)
     texts = {}
     if doubt is not None:
@@ -368,11 +374,11 @@ def _read(contract: Contract) -> dict[str, Column]:
     return {**found, _FINITE: F.when(is_infinite, bound(without, finite))}
 
 
-def _read_avro(contract: Contract) -> dict[str, Column]:
-    """The same for values in Avro, by the stream's own schema or by the one that each names."""
+def _read_by_schema(contract: Contract) -> dict[str, Column]:
+    """The same for values in Avro and Protobuf, by the stream's own schema or by the one that each names."""
     wanted = [(column.name, column.type) for column in contract.columns]
     if contract.schemas is not None:
-        return registry_columns(contract.schemas, wanted, ROW, CORRUPT)
+        return registry_columns(contract.schemas, tuple(wanted), ROW, CORRUPT)
     return avro_columns(F.col("value"), wanted, contract.schema, ROW, CORRUPT)
 
 
@@ -473,8 +479,8 @@ def _row(contract: Contract) -> Column:
             return F.struct(_text().alias(contract.columns[0].name))
         case "bytes":
             return F.struct(F.col("value").alias(contract.columns[0].name))
-        case "avro":
-            return _read_avro(contract)[ROW]
+        case "avro" | "protobuf":
+            return _read_by_schema(contract)[ROW]
         case "json" | "csv":
             return _without_bombs(contract, _reader(contract)(_text(), _text_type(contract)))
 
@@ -551,7 +557,7 @@ def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
         faults.append(_RecordFault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":
         faults.append(_RecordFault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
-    elif contract.format in ("csv", "avro"):
+    elif contract.format == "csv" or contract.has_schema:
         faults += _header_faults(contract)
         faults.append(_unread(contract))
     faults += _column_faults(contract, has_text=contract.format in ("json", "csv"))
@@ -579,7 +585,7 @@ def _say_tombstone(contract: Contract) -> str:
 
 def _unread(contract: Contract) -> _RecordFault:
     row = F.col(ROW)
-    if contract.format == "avro":  # what does not fit is said there, in words
+    if contract.has_schema:  # what does not fit is said there, in words
         return _RecordFault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
     unread = row.isNull() | row[CORRUPT].isNotNull()
     if contract.format == "csv":
@@ -638,7 +644,7 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_RecordFault]:
             if column.decimals == "exact":
                 found.append(_anywhere(_as_written(column), column.type, "", _is_long))
         lossy = _any(found)
-        if lossy is not None and contract.format != "avro":
+        if lossy is not None and not contract.has_schema:
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
             faults.append(_RecordFault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:

@@ -149,7 +149,7 @@ def contract_of(binding: StreamBinding) -> Contract:
     stream = binding.stream
     is_framed = stream.record_format.is_framed
     kind = "json" if is_framed or binding.has_changes else stream.format
-    assert kind in ("json", "csv", "avro", "string", "bytes"), "rows with types are not parsed"
+    assert kind in ("json", "csv", "avro", "protobuf", "string", "bytes"), "rows with types are not parsed"
     names = {name.lower() for name in stream.key}
     key = tuple(column.field for column in stream.columns if column.name.lower() in names)
     fields = {column.name: column.field for column in stream.columns}

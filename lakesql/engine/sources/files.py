@@ -82,6 +82,8 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
                 names = [*names, CORRUPT]
                 rows = _in_contract_types(rows, binding, kind)
             return as_rows(with_folder_columns(rows, kind, binding.source.places[0]), names, *FILE)
+        case "protobuf":
+            raise AssertionError("a stream of Protobuf reads no files")
         case _:
             assert_never(stream.format)
 

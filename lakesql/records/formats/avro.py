@@ -13,7 +13,8 @@ class AvroFormat(RecordFormat):
 
     name: ClassVar[str] = "avro"
     has_typed_rows: ClassVar[bool] = True
-    needs_schema: ClassVar[bool] = True
+    schema_kind: ClassVar[str] = "AVRO"
+    takes_schema_file: ClassVar[bool] = True
     jars: ClassVar[frozenset[str]] = frozenset({"avro"})
 
     def names_fields(self, csv: Csv) -> bool:

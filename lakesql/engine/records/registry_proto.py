@@ -1,0 +1,50 @@
+"""Schemas of Protobuf that records name by an id: each record is read by its own, as the contract's columns.
+
+That is done in Python on the executors (`proto_decode.py`), which get the ids and the values of records alone.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pyspark.cloudpickle as cloudpickle
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import arrow_udf
+
+from lakesql.engine.records import proto_decode
+from lakesql.engine.records.frame import SCHEMA, unread
+from lakesql.engine.records.proto_reader import ProtoReaders, make_proto_readers
+from lakesql.engine.records.schema_reading import Columns, Reading, choose_row
+from lakesql.engine.records.typed_value import as_columns
+from lakesql.registry.schemas import StreamSchemas
+
+_READ = "_lakesql_proto"
+
+cloudpickle.register_pickle_by_value(proto_decode)  # type: ignore[no-untyped-call]
+
+
+def read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading:
+    """What reads records by schemas of Protobuf: one column, in which each reader has a field."""
+    readers = _readers_of(schemas, columns)
+    said = unread(schemas.wire, readers.unusable)
+    if not readers.types:
+        return Reading({}, choose_row((), columns, corrupt, said), readers.absent)
+    groups = [T.StructField(f"g{number}", kind) for number, kind in enumerate(readers.types)]
+    kind = T.StructType([*groups, T.StructField(proto_decode.WRONG, T.StringType())])
+    decode = arrow_udf(proto_decode.make_decoder(readers.plan), kind)  # type: ignore[call-overload]
+    ids: list[list[int]] = [[] for _ in groups]
+    for id_, writer in readers.plan.writers.items():
+        ids[writer.group].append(id_)
+    read, rows = F.col(_READ), []
+    wrong = F.when(read[proto_decode.WRONG].isNotNull(), read[proto_decode.WRONG])
+    for own, field, row_type in zip(ids, groups, readers.types, strict=True):
+        rows.append((own, as_columns(read[field.name], wrong, columns, corrupt, row_type)))
+    row = choose_row(rows, columns, corrupt, said)
+    return Reading({_READ: decode(SCHEMA, "value")}, row, readers.absent)
+
+
+@cache
+def _readers_of(schemas: StreamSchemas, columns: Columns) -> ProtoReaders:
+    """How the records of each id are read."""
+    return make_proto_readers(schemas, columns)

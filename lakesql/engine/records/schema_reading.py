@@ -1,0 +1,36 @@
+"""How records are read by the schemas that they name, whichever kind these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.frame import SCHEMA
+
+Columns = tuple[tuple[str, T.DataType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reads the records of known ids: the columns that it adds to a raw record, in their order, over the id in
+    `SCHEMA`; the row over these; and the columns, and fields in them, that no schema has."""
+
+    columns: Mapping[str, Column]
+    row: Column
+    absent: tuple[str, ...]
+
+
+def choose_row(
+    rows: Sequence[tuple[Sequence[int], Column]], columns: Columns, corrupt: str, otherwise: Column
+) -> Column:
+    """The row of a record: that of its id, or one of NULLs in which `corrupt` says why there is none."""
+    chosen: Column | None = None
+    for ids, row in rows:
+        is_own = F.col(SCHEMA).isin([*ids])
+        chosen = F.when(is_own, row) if chosen is None else chosen.when(is_own, row)
+    nothing = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in columns), otherwise.alias(corrupt))
+    return nothing if chosen is None else chosen.otherwise(nothing)
