@@ -103,14 +103,9 @@ def find_message(schema: ProtoSchema, name: str) -> str:
     return next((each for each in schema.paths.values() if each == name or each.endswith(f".{name}")), "")
 
 
-def is_descriptor(text: str) -> bool:
-    """Whether a text is a FileDescriptorProto in base64."""
-    return _descriptor_of(text) is not None
-
-
 def find_imports(text: str) -> list[str]:
     """What a text of a .proto, or a descriptor in base64, imports."""
-    found = _descriptor_of(text)
+    found = descriptor_of(text)
     if found is not None:
         return list(found.dependency)
     return re.findall(r"""^\s*import\s+(?:public\s+|weak\s+)?["']([^"']+)["']\s*;""", text, re.MULTILINE)
@@ -118,8 +113,8 @@ def find_imports(text: str) -> list[str]:
 
 def _described(text: str, files: tuple[tuple[str, str], ...]) -> list[Any]:
     """The descriptors of a schema's file and of all that it imports, each after those that it needs."""
-    own = _descriptor_of(text)
-    ready = {name: found for name, other in files if (found := _descriptor_of(other)) is not None}
+    own = descriptor_of(text)
+    ready = {name: found for name, other in files if (found := descriptor_of(other)) is not None}
     for name, found in ready.items():
         found.name = name
     texts = {name: other for name, other in files if name not in ready}
@@ -133,7 +128,7 @@ def _described(text: str, files: tuple[tuple[str, str], ...]) -> list[Any]:
     return [*needed, own]
 
 
-def _descriptor_of(text: str) -> Any:
+def descriptor_of(text: str) -> Any:
     """The descriptor that stands in a text as base64; None where it is none."""
     if not re.fullmatch(r"[A-Za-z0-9+/\s]+={0,2}\s*", text):
         return None
@@ -199,7 +194,7 @@ def _names_of(enum: Any) -> dict[int, str]:
     return names
 
 
-_KINDS = {
+KINDS = {
     1: "double",
     2: "float",
     3: "int64",
@@ -219,9 +214,9 @@ _KINDS = {
     17: "sint32",
     18: "sint64",
 }
-"""The types of fields, by their numbers in descriptors."""
+"""The words for types of fields, by their numbers in descriptors."""
 
-NUMBERS: Mapping[str, int] = {kind: number for number, kind in _KINDS.items()}
+NUMBERS: Mapping[str, int] = {kind: number for number, kind in KINDS.items()}
 """The numbers of types in descriptors."""
 
 
@@ -231,7 +226,7 @@ def _field(found: Any, comments: Mapping[str, str]) -> ProtoField:
     return ProtoField(
         found.name,
         found.number,
-        _KINDS[found.type],
+        KINDS[found.type],
         of.full_name if of is not None else "",
         bool(found.is_repeated),
         bool(found.has_presence),

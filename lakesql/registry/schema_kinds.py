@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from lakesql.registry.avro import parse_avro
-from lakesql.registry.proto_schema import find_imports, find_message, parse_proto
+from lakesql.registry.proto_schema import descriptor_of, find_imports, find_message, parse_proto
+from lakesql.registry.proto_text import proto_text
 from lakesql.registry.registered import Registered
 from lakesql.registry.schema_error import SchemaError
 
@@ -98,7 +99,10 @@ class ProtobufKind(SchemaKind):
         return [field.name for field in found.fields] if found else []
 
     def tidy(self, text: str) -> str:
-        """As it is."""
+        """As it is; a descriptor as the text that says the same."""
+        found = descriptor_of(text)
+        if found is not None:
+            return proto_text(found)
         return text if text.endswith("\n") else f"{text}\n"
 
 

@@ -47,10 +47,10 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Record:
-    """A message: the names of what becomes of it, each with the place of the field that it is read from, what that is,
+    """A message: the names of what becomes of it, each with the name of the field that it is read from, what that is,
     and the default that its schema declares, if any."""
 
-    fields: tuple[tuple[str, int, Shape, Any], ...]
+    fields: tuple[tuple[str, str, Shape, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _read_group(
     """What a group has read, with NULL in the places of others."""
     count = len(wrong)
     parts = _read_all(lambda some: _shaped(_as_struct(read(some)), group.shape), places, bodies, wrong)
-    if len(places) == count and len(parts) == 1:
+    if len(parts) == 1 and len(parts[0][1]) == count:
         return parts[0][1]
     if not parts:
         return _nothing(read, group, count)
@@ -254,11 +254,11 @@ def _shaped(array: Any, shape: Shape) -> Any:
 
 def _record(array: Any, shape: Record) -> Any:
     parts = []
-    for _, place, inner, default in shape.fields:
+    for _, field_name, inner, default in shape.fields:
         if inner == Value("nothing"):
             parts.append(pa.nulls(len(array), pa.string()))
             continue
-        part = pc.struct_field(array, [place])
+        part = pc.struct_field(array, [array.type.get_field_index(field_name)])
         if default is not None:
             part = pc.fill_null(part, pa.scalar(default, part.type))
         parts.append(_shaped(part, inner))

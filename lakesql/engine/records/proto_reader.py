@@ -176,8 +176,8 @@ def _read_record(
     `bases` are the message as schemas have it, the newest first, and `own` as the writer has it.
     """
     message = made.message()
-    places: dict[int, int] = {}
-    fields: list[tuple[str, int, Shape, Any]] = []
+    taken: set[int] = set()
+    fields: list[tuple[str, str, Shape, Any]] = []
     types = []
     for name, wanted in columns:
         at = f"{path}.{name}" if path else name
@@ -185,14 +185,15 @@ def _read_record(
         if entry is None:
             made.absent.append(at)
         source = None if entry is None else _source(entry, bases, own)
-        if entry is None or source is None or source.field.number in places:
-            fields.append((name, -1, Value("nothing"), None))
+        if entry is None or source is None or source.field.number in taken:
+            fields.append((name, "", Value("nothing"), None))
             types.append(T.StructField(name, T.StringType()))
             continue
         reading = _ReadField(entry, source, _below(entry, bases), _names_of(entry, bases), made, inside, at)
-        number = places[source.field.number] = len(places)
+        taken.add(source.field.number)
         shape, kind = _read_field(message, reading, wanted)
-        fields.append((name, number, shape, entry.default if source.field.kind == entry.kind else None))
+        default = entry.default if source.field.kind == entry.kind else None
+        fields.append((name, f"f{source.field.number}", shape, default))
         types.append(T.StructField(name, kind))
     return message.name, Record(tuple(fields)), T.StructType(types)
 
@@ -267,7 +268,7 @@ def _read_field(message: Any, reading: _ReadField, wanted: T.DataType | None) ->
     """Add a field to a reader's message: what becomes of it, and its type."""
     source, entry = reading.source.field, reading.entry
     below = reading.source.schema.messages.get(source.of)
-    is_repeated = source.is_repeated or entry.is_repeated
+    is_repeated = source.is_repeated or entry.is_repeated or isinstance(wanted, T.ArrayType)
     added = message.field.add(name=f"f{source.number}", number=source.number, label=3 if is_repeated else 1)
     if below is not None and below.is_entry:
         return _read_map(message, added, below, reading, wanted)
