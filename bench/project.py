@@ -54,10 +54,29 @@ def open_project(manifest: Manifest, model: str) -> Iterator[RunContext]:
 
 
 def cpu_seconds() -> float:
-    """The CPU time of this process and of its Java until now: what others on the machine do counts little in it."""
+    """The CPU time of this process, of its Java and of the Python that this has started, until now: what others on the
+    machine do counts little in it."""
     java = java_class("java.lang.ProcessHandle").current().pid()
-    fields = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()
-    return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return time.process_time() + sum(map(_ticks, _family(java))) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    """The CPU time of a process, and of those of its children that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return 0
+    return sum(map(int, fields[11:15]))
+
+
+def _family(pid: int) -> list[int]:
+    """A process, and those that it has started, and so on."""
+    try:
+        files = [*Path(f"/proc/{pid}/task").glob("*/children")]
+        children = [int(child) for file in files for child in file.read_text().split()]
+    except OSError:  # it has ended
+        return [pid]
+    return [pid, *(each for child in children for each in _family(child))]
 
 
 def report_failure(event: Event) -> None:

@@ -307,6 +307,12 @@ CONDITIONS: dict[str, Condition] = {
         "task whose executors ended one after the other. The batch is tried again.",
         "If it happens again and again: look at the cluster's logs. Executors are often killed for lack of memory.",
     ),
+    "executor-python": Condition(
+        "Values in Protobuf are read in Python on the executors, which have none, one of another version than the "
+        "driver's, or one that lacks ptars, protobuf or pyarrow.",
+        "Install Python of the driver's version there, with `pip install ptars protobuf pyarrow`, and name it by the "
+        "variable `PYSPARK_PYTHON` where `lakesql` is started ([clusters.md](clusters.md#python-on-the-executors)).",
+    ),
     "expectation-failed": Condition(
         "Rows of a batch fail an expectation that says `on_fail: stop`; or, as the reason of a dead letter, one that "
         "says `on_fail: dead_letter`, which `detail` names.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
 from lakesql.counts import count
-from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
+from lakesql.errors import LakesqlError, Problem, ProfileError, RunError, not_installed
 from lakesql.graph.manifest import Manifest
 from lakesql.location import local_folder
 from lakesql.project.files import read_project
@@ -75,6 +76,8 @@ def check_everything(options: Options) -> Iterator[CheckResult]:
         declared = tuple(manifest.streams.values())
         yield _result("streams", _attempt(partial(_check_streams, manifest)))
     yield _result("jars", _attempt(partial(_check_jars, target, declared)))
+    if any(stream.record_format.has_messages for stream in declared):
+        yield _result("Protobuf", _attempt(partial(_check_protobuf, target)))
     yield _result("catalog", _attempt(partial(check_catalog, target.catalog)))
     yield _result("checkpoints", _attempt(partial(check_checkpoints, target.checkpoints, target.catalog)))
     for name, connection in target.connections.items():
@@ -165,6 +168,23 @@ def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
         verify_jar(jar, folder)
     missing = len(wanted) - len(present)
     return f"{len(present)} in {folder}" + (f", {missing} more will be fetched by the first run" if missing else "")
+
+
+def _check_protobuf(target: Target) -> str:
+    """What reads Protobuf here, and what executors need. Raises `ProfileError` (`extra-missing`)."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from lakesql.registry.proto_compiler import EXTRA, compiler_version
+
+    compiler = compiler_version()
+    try:
+        found = f"{compiler}, ptars {version('ptars')}, protobuf {version('protobuf')}"
+    except PackageNotFoundError as error:
+        raise not_installed(str(error.name), EXTRA) from None
+    if target.spark.master.startswith("local"):
+        return found
+    python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    return f"{found}; not looked at: executors need {python} with ptars, protobuf and pyarrow"
 
 
 def check_connection(connection: Source, streams: Sequence[Stream] = ()) -> StreamFindings:

@@ -14,8 +14,8 @@ from lakesql.cli.options import Command, Given
 def command(given: Given, action: str, names: tuple[str, ...]) -> None:
     """Write the newest schemas of streams' subjects into the project: `lakesql schema pull`.
 
-    They are the contracts of streams that have a `registry` and declare no columns: streams/schemas/SUBJECT.avsc. All
-    of those are asked for, or the streams that are named. No Java is needed.
+    They are the contracts of streams that have a `registry` and declare no columns: streams/schemas/SUBJECT.avsc, or
+    .proto. All of those are asked for, or the streams that are named. No Java is needed.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say

@@ -45,6 +45,12 @@ def compile_files(texts: Mapping[str, str], main: str, described: bytes = b"") -
         return out.read_bytes()
 
 
+def compiler_version() -> str:
+    """What the compiler calls itself. Raises `ProfileError` (`extra-missing`) where it is not installed."""
+    command = [str(_find_compiler()), "--version"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout.strip()
+
+
 def _find_compiler() -> Path:
     """The program. Beside this Python, where its package puts it, or on the path."""
     name = "protoc.exe" if os.name == "nt" else "protoc"

@@ -6,6 +6,7 @@ That is done in Python on the executors (`proto_decode.py`), which get the ids a
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 
 import pyspark.cloudpickle as cloudpickle
 from pyspark.sql import functions as F
@@ -17,6 +18,8 @@ from lakesql.engine.records.frame import SCHEMA, unread
 from lakesql.engine.records.proto_reader import ProtoReaders, make_proto_readers
 from lakesql.engine.records.schema_reading import Columns, Reading, choose_row
 from lakesql.engine.records.typed_value import as_columns
+from lakesql.errors import not_installed
+from lakesql.registry.proto_compiler import EXTRA
 from lakesql.registry.schemas import StreamSchemas
 
 _READ = "_lakesql_proto"
@@ -26,6 +29,8 @@ cloudpickle.register_pickle_by_value(proto_decode)  # type: ignore[no-untyped-ca
 
 def read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading:
     """What reads records by schemas of Protobuf: one column, in which each reader has a field."""
+    if find_spec("ptars") is None:
+        raise not_installed("ptars", EXTRA)
     readers = _readers_of(schemas, columns)
     said = unread(schemas.wire, readers.unusable)
     if not readers.types:

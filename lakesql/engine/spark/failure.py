@@ -57,6 +57,7 @@ def explain(error: Exception, select: Select) -> LakesqlError:
         return TransientError([lost.at(_place(failure.message, select))])  # where the query starts anew, it is named
     problem = (
         about_value
+        or _find_python_problem(failure)
         or _find_file_problem(failure)
         or _find_analysis_problem(failure)
         or _find_storage_problem(failure)
@@ -178,6 +179,25 @@ _ADVICE = {
     "PARSE_SYNTAX_ERROR": "Correct the SQL here.",
 }
 """What to do, by Spark's condition."""
+
+
+_NO_MODULE = re.compile(r"^(?:\w+\.)*ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
+_NO_PROGRAM = re.compile(r"Cannot run program \"([^\"]*python[^\"]*)\"")
+_OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
+
+
+def _find_python_problem(failure: _Failure) -> Problem | None:
+    """Whether the executors' Python is not there, is of another version, or lacks what reads Protobuf."""
+    trace = _trace(failure.error)
+    if found := _NO_PROGRAM.search(trace):
+        what = f"Executors find no Python at {found[1]}."
+    elif found := _NO_MODULE.search(trace):
+        what = f"The Python of the executors has no {found[1]}."
+    elif found := _OTHER_PYTHON.search(trace):
+        what = found[1]
+    else:
+        return None
+    return Problem("executor-python", what, why=_INVISIBLE)
 
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+)\.(?:\s|$)")

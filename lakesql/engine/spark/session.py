@@ -198,7 +198,8 @@ def _import_pyspark() -> None:
 
 def _connect(settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | None) -> SparkSession:
     """The session in this Java, once that is up, or in the one that is there."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if _is_local(settings.master) or not os.environ.get("PYSPARK_PYTHON"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
 
     from lakesql.engine.spark.gateway import connect, remember_classes, start_session
 
