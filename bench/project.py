@@ -57,16 +57,21 @@ def cpu_seconds() -> float:
     """The CPU time of this process, of its Java and of the Python that this has started, until now: what others on the
     machine do counts little in it."""
     java = java_class("java.lang.ProcessHandle").current().pid()
-    return time.process_time() + sum(map(_ticks, _family(java))) / os.sysconf("SC_CLK_TCK")
+    for pid in _family(java):
+        _ticks[pid] = max(_ticks.get(pid, 0), _ticks_of(pid))
+    return time.process_time() + sum(_ticks.values()) / os.sysconf("SC_CLK_TCK")
 
 
-def _ticks(pid: int) -> int:
-    """The CPU time of a process, and of those of its children that have ended."""
+_ticks: dict[int, int] = {}
+"""The CPU time of each process that was seen: those of them that have ended since have used it too."""
+
+
+def _ticks_of(pid: int) -> int:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has ended
         return 0
-    return sum(map(int, fields[11:15]))
+    return int(fields[11]) + int(fields[12])
 
 
 def _family(pid: int) -> list[int]:

@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_a_dead_letter_that_says_why(project: Project) ->
         framed(
             8, good
         ): "schema id 8 has a schema that cannot be read: lakesql_schema.proto:1:9: Expected message name.",
-        framed(7, body[:-3]): "not a record of the Protobuf schema: unexpected EOF",
+        framed(7, body[:-3]): "not a record of the Protobuf schema: Wire format was corrupt",
         framed(7, good, b"\2\2"): "it is a shop.Refund, and the stream reads shop.Order",
         framed(7, good, b"\x08"): "the bytes behind its id name no message of schema id 7",
         framed(7, strange): "state: 5 is no number of enum shop.Order.State",
@@ -138,3 +138,70 @@ def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(project: P
     project.record("orders", [line(framed(7, order(V1, id=3)))])
     project.run().check()
     assert project.rows("landed", "id")[-1] == {"id": 3, "country": None}
+
+
+def test_batches_of_ids_that_are_known_are_read_by_one_plan(project: Project) -> None:
+    project.write("schemas/7.proto", V1)
+    declare(project, {"id": "bigint", "state": "string"}, max_per_batch=1)
+    project.model("landed", "SELECT id, state FROM {orders}", mode="append")
+    for number in range(4):
+        values = [framed(7, order(V1, id=number * 10 + each, state=each % 2)) for each in range(5)]
+        project.record("orders", [*map(line, values), line(framed(7, b"\x08"))])
+    ran = project.run().check()
+    assert len(ran.of(BatchCommitted)) == 4
+    states = ("NEW", "OLD")
+    wanted = [{"id": number * 10 + each, "state": states[each % 2]} for number in range(4) for each in range(5)]
+    assert project.rows("landed", "id") == wanted
+    assert len(project.rows("landed__dead_letter")) == 4
+
+
+@pytest.mark.parametrize(("wire", "size"), [("apicurio", 8), ("apicurio_headers", 0)])
+def test_other_wire_forms(project: Project, wire: str, size: int) -> None:
+    id_ = 2**40 + 7
+    project.write(f"schemas/{id_}.proto", V1)
+    declare(project, {"id": "bigint", "cust": "string"}, wire=wire)
+    project.model("landed", "SELECT id, cust FROM {orders}", mode="append")
+    named = base64.b64encode(id_.to_bytes(8, "big")).decode()
+    headers = [] if size else [["apicurio.value.contentId", None, named]]
+    body = order(V1, id=1, cust="c").SerializeToString()
+    values = [body, b"\x07\x0a\x05Order" + body, b""]
+    before = b"\0" + id_.to_bytes(8, "big") if size else b""
+    project.record("orders", [line(before + each, headers=headers) for each in values])
+    project.run().check()
+    assert project.rows("landed", "id") == [{"id": 0, "cust": ""}, *[{"id": 1, "cust": "c"}] * 2]
+
+
+def test_what_a_column_cannot_hold_is_a_dead_letter_that_names_it(project: Project) -> None:
+    project.write("schemas/7.proto", V2)
+    columns = {"id": "int", "big": "bigint", "place": "struct<city:int>", "tags": "string", "counts": "map<string,int>"}
+    declare(project, columns)
+    project.model("landed", "SELECT id, big FROM {orders}", mode="append")
+    bad = {
+        "id: not a int, or out of its range": {"id": 2**40},
+        "big: not a bigint, or out of its range": {"big": 2**63},
+        "place: not a struct<city:int>, or out of its range": {"place": {"city": "Ede"}},
+        "counts: not a map<string,int>, or out of its range": {"counts": {"a": 2**40}},
+    }
+    declare(project, {name: kind for name, kind in columns.items() if name != "tags"})
+    project.record("orders", [line(framed(7, order(V2, **fields))) for fields in bad.values()])
+    project.record("orders", [line(framed(7, order(V2, id=1, place={"city": "7"}, counts={"a": 1})))])
+    project.run().check()
+    assert project.rows("landed") == [{"id": 1, "big": 0}]
+    assert {row["detail"] for row in project.rows("landed__dead_letter")} == bad.keys()
+
+
+def test_what_no_column_is_and_what_no_schema_has_end_the_batch(project: Project) -> None:
+    project.write("schemas/7.proto", V1 + " message Node { Node next = 1; Order order = 2; }")
+    record = line(framed(7, b"", b"\2\2"))
+    project.record("orders", [record])
+    project.model("landed", "SELECT * FROM {orders}", mode="append")
+    declare(project, {"next": "string"}, message="shop.Node")
+    (problem,) = project.run().finished("landed").problems
+    assert problem.condition == "protobuf-schema"
+    assert "'next.next' of stream 'orders' is of type shop.Node, which holds itself" in problem.what
+    declare(project, {"nxt": "string"}, message="shop.Node")
+    (problem,) = project.run().finished("landed").problems
+    assert (problem.condition, problem.fix) == ("protobuf-schema", "Did you mean 'next'?")
+    declare(project, {"next": "struct<order:struct<id:int>>"}, message="shop.Node")
+    project.run().check()
+    assert project.rows("landed") == [{"next": None}]

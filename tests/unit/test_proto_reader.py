@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.message import DecodeError
 from pyspark.sql import types as T
 
 from lakesql.engine.records.proto_decode import WRONG, make_decoder, prefixes, reference
@@ -346,7 +347,7 @@ def test_what_fails_is_alone() -> None:
     values[17], values[63], values[64] = b"\x12\x05ab", b"\x12\x01\xff", b"\x08"
     found = one(text, [("id", INT), ("name", TEXT)], *values)
     assert [number for number, each in enumerate(found) if isinstance(each, str)] == [17, 63, 64]
-    assert found[17] == "not a record of the Protobuf schema: unexpected EOF"
+    assert found[17] == "not a record of the Protobuf schema: Wire format was corrupt"
     assert [each["id"] for each in found if isinstance(each, dict)] == [
         it for it in range(100) if it not in (17, 63, 64)
     ]
@@ -363,3 +364,64 @@ def test_ids_whose_schema_cannot_be_used() -> None:
         4: "has no message shop.Order",
         9: "is not in the registry",
     }
+
+
+def test_a_key_that_is_written_twice_has_its_last_value() -> None:
+    text = HEAD + "message Order { map<string, int32> m = 4; }"
+    entries = {key: b"\x22\x05\x0a\x01a\x10" + bytes([key]) for key in (1, 2)}
+    found = one(text, [("m", T.MapType(TEXT, INT))], entries[1] + entries[2], b"", entries[2] + entries[1])
+    assert found == [{"m": {"a": 2}}, {"m": {}}, {"m": {"a": 1}}]
+
+
+FUZZED = HEAD + (
+    "message Order { int32 a = 1; string s = 2; repeated int32 r = 3; In in = 5; repeated In ins = 6; double d = 8; "
+    "sint64 z = 9; bytes y = 10; optional uint32 u = 11; fixed32 f = 12; message In { int32 a = 1; string s = 2; } }"
+)
+INNER = struct(a=INT, s=TEXT)
+FUZZED_COLUMNS = [
+    *(("a", INT), ("s", TEXT), ("r", T.ArrayType(INT)), ("in", INNER), ("ins", T.ArrayType(INNER))),
+    *(("d", T.DoubleType()), ("z", LONG), ("y", BYTES), ("u", LONG), ("f", LONG)),
+]
+
+
+def of_library(body: bytes) -> dict[str, Any] | None:
+    """What Protobuf's own library reads; None where it reads nothing."""
+    try:
+        read_ = message_of(FUZZED).FromString(body)
+    except DecodeError:
+        return None
+    row = {name: getattr(read_, name) for name, _ in FUZZED_COLUMNS}
+    row["in"] = in_of(row["in"]) if read_.HasField("in") else None
+    row["u"] = read_.u if read_.HasField("u") else None
+    return {**row, "r": list(row["r"]), "ins": [in_of(each) for each in row["ins"]]}
+
+
+def in_of(message: Any) -> dict[str, Any]:
+    return {"a": message.a, "s": message.s}
+
+
+def test_bytes_that_were_damaged_are_what_protobuf_says_they_are() -> None:
+    rng = random.Random(11)
+    whole = message_of(FUZZED)(a=-2, s="ab\u00fc", r=[1, -2], ins=[{"s": "w"}], d=1.5, z=-3, y=b"\0\1", u=7, f=9)
+    getattr(whole, "in").a = 1
+    bodies = [damaged(rng, whole.SerializeToString()) for _ in range(5000)]
+    found = one(FUZZED, FUZZED_COLUMNS, *bodies)
+    wanted = list(map(of_library, bodies))
+    assert 500 < wanted.count(None) < 4500
+    for body, row, expected_ in zip(bodies, found, wanted, strict=True):
+        assert repr(row if isinstance(row, dict) else None) == repr(expected_), body.hex()
+
+
+def damaged(rng: random.Random, body: bytes) -> bytes:
+    """The bytes with one to three of them changed, gone or added."""
+    changed = bytearray(body)
+    for _ in range(rng.randrange(1, 4)):
+        place = rng.randrange(len(changed))
+        match rng.randrange(3):
+            case 0:
+                changed[place] = rng.randrange(256)
+            case 1:
+                del changed[place]
+            case _:
+                changed.insert(place, rng.randrange(256))
+    return bytes(changed)

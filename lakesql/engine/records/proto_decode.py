@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ WRONG = "wrong"
 
 MESSAGE = "R0"
 """The name of the message by which a group's records are read."""
+
+MISFIT = "not a record of the Protobuf schema"
 
 How = Literal["as_is", "int64", "decimal", "time", "seconds", "json", "nothing"]
 
@@ -125,8 +128,13 @@ def make_decoder(plan: Plan) -> Callable[[pa.Array, pa.Array], pa.Array]:
 
 
 def _reader(group: ReadAlike) -> Callable[[list[bytes]], Any]:
-    """What reads messages as a batch of Arrow's."""
-    from google.protobuf import descriptor_pool
+    """What reads messages as a batch of Arrow's.
+
+    Protobuf's own library says first whether they are messages: ptars takes some that are not, whose groups have no
+    end, and panics over others.
+    """
+    from google.protobuf import descriptor_pool, message_factory
+    from google.protobuf.message import DecodeError
     from ptars import HandlerPool, PtarsConfig
 
     pool = descriptor_pool.DescriptorPool()
@@ -134,7 +142,22 @@ def _reader(group: ReadAlike) -> Callable[[list[bytes]], Any]:
     message = pool.FindMessageTypeByName(MESSAGE)
     config = PtarsConfig(list_value_name="element")
     handler = HandlerPool([message.file], config=config).get_for_message(message)
-    return handler.list_to_record_batch  # type: ignore[no-any-return]
+    check = message_factory.GetMessageClass(message).FromString
+
+    def read(bodies: list[bytes]) -> Any:
+        try:
+            for body in bodies:
+                check(body)
+        except DecodeError as error:
+            raise Unfit(f"{MISFIT}: {str(error).rpartition(': ')[2]}") from None
+        try:
+            return handler.list_to_record_batch(bodies)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # Rust's, which is no `Exception`
+                raise
+            raise Unfit(f"{MISFIT}: {error}") from None
+
+    return read
 
 
 def _sort(plan: Plan, ids: pa.Array, values: pa.Array, wrong: list[str | None]) -> list[tuple[list[int], list[bytes]]]:
@@ -221,7 +244,7 @@ def _say(error: ValueError) -> str:
     if isinstance(error, Unfit):
         return str(error)
     said = str(error).strip().splitlines()
-    return f"not a record of the Protobuf schema: {said[0].removeprefix('failed to decode Protobuf message: ')}"
+    return f"{MISFIT}: {said[0].removeprefix('failed to decode Protobuf message: ')}"
 
 
 def _as_struct(batch: Any) -> Any:
@@ -246,10 +269,11 @@ def _shaped(array: Any, shape: Shape) -> Any:
             kind = pa.list_(pa.field("element", values.type))
             return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=_mask(array))
         case Table(key, value, key_type):
-            keys, items = _shaped(array.keys, key), _shaped(array.items, value)
+            offsets, keys, items = _once(array)
+            keys, items = _shaped(keys, key), _shaped(items, value)
             if key_type:
                 keys = keys.cast(key_type)
-            return pa.MapArray.from_arrays(array.offsets, keys, items, mask=_mask(array))
+            return pa.MapArray.from_arrays(offsets, keys, items, mask=_mask(array))
 
 
 def _record(array: Any, shape: Record) -> Any:
@@ -263,6 +287,23 @@ def _record(array: Any, shape: Record) -> Any:
             part = pc.fill_null(part, pa.scalar(default, part.type))
         parts.append(_shaped(part, inner))
     return pa.StructArray.from_arrays(parts, [name for name, *_ in shape.fields], mask=array.is_null())
+
+
+def _once(array: Any) -> tuple[Any, Any, Any]:
+    """The offsets, keys and values of maps. A key that was written twice has its last value, as Protobuf says."""
+    offsets, keys, items = array.offsets, array.keys, array.items
+    maps = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, keys))
+    entries = pa.table({"map": maps, "key": keys})
+    if entries.group_by(["map", "key"]).aggregate([]).num_rows == len(keys):
+        return offsets, keys, items
+    named, ends = keys.to_pylist(), offsets.to_pylist()
+    kept: list[int] = []
+    kept_ends = [0]
+    for start, end in pairwise(ends):
+        kept += {named[place]: place for place in range(start, end)}.values()
+        kept_ends.append(len(kept))
+    chosen = pa.array(kept, pa.int64())
+    return pa.array(kept_ends, pa.int32()), keys.take(chosen), items.take(chosen)
 
 
 def _mask(array: Any) -> Any:
