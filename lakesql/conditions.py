@@ -97,6 +97,10 @@ CONDITIONS: dict[str, Condition] = {
         "A size is not one that lakesql reads.",
         "Write a number and a unit, as in '256 MB' or '1.5 GB': B, KB, MB, GB or TB, of 1024 each.",
     ),
+    "bad-source": Condition(
+        "A file of the project's `sources/` cannot be loaded, or has no class of a source, or several.",
+        "Correct the file: docs/own-sources.md builds one.",
+    ),
     "bad-trigger": Condition(
         "`trigger` is neither `available_now` nor an interval.",
         "Write `available_now`, or an interval such as `30 seconds`.",
@@ -865,6 +869,10 @@ CONDITIONS: dict[str, Condition] = {
     "shallow-clone": Condition(
         "A clone lacks the commit that a project is to be compared with, as it has the newest ones alone.",
         "Fetch the others: `git fetch --unshallow`; in CI, check out with `fetch-depth: 0`.",
+    ),
+    "source-missing": Condition(
+        "The `type` of a connection names a file of the project's `sources/` that is not there.",
+        "Correct the path, which is relative to the project's folder: `type: sources/redis.py`.",
     ),
     "spark-missing": Condition(
         "pyspark is not installed, so nothing can be run.",

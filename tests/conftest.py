@@ -46,6 +46,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "nexmark": ("spark", "long"),
     "types": ("long",),
     "kafka": ("spark", "services"),
+    "sources": ("spark", "services"),
     "catalogs": ("spark", "services"),
     "cluster": ("spark", "services"),
     "cdc": ("spark", "services"),

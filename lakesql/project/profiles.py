@@ -31,7 +31,7 @@ from lakesql.project.files import read_text
 from lakesql.project.procedures import read_maintenance
 from lakesql.project.yaml import parse_yaml
 from lakesql.registry.connection import Registry
-from lakesql.source.kinds import CONNECTIONS
+from lakesql.source.kinds import CONNECTIONS, project_source
 from lakesql.source.source import Source
 
 PROFILES_FILE = "profiles.yml"
@@ -160,6 +160,8 @@ def _read_registry(name: str, node: Node) -> Registry:
 def _read_connection(name: str, node: Node) -> Source:
     given, word = node.get("type"), _word_of(node)
     kind = CONNECTIONS.get(word)
+    if (own := project_source(word, node)) is not None:
+        return own
     if kind is None:
         raise ProjectError.of(
             "unknown-connection-type",

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakesql.decode import Node
 from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
+from lakesql.source.kinesis import Kinesis
+from lakesql.source.project import FOLDER, ProjectSource
 from lakesql.source.rate import Rate
 from lakesql.source.recorded import Recorded
 from lakesql.source.source import Source
 from lakesql.source.table import TableSource
 from lakesql.source.table_changes import ChangesSource
 
-CONNECTIONS: Mapping[str, type[Source]] = {kind.kind: kind for kind in (Recorded, Files, Rate, Kafka)}
+CONNECTIONS: Mapping[str, type[Source]] = {
+    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, ProjectSource)
+}
 """Those that a profile's `connections` may have."""
 
 SOURCES: Mapping[str, type[Source]] = {
@@ -21,6 +26,13 @@ SOURCES: Mapping[str, type[Source]] = {
     ChangesSource.kind: ChangesSource,
 }
 """All kinds."""
+
+
+def project_source(type_: str, node: Node) -> Source | None:
+    """The source of a connection whose type names a file of the project's `sources/`; None where it names none."""
+    if not type_.startswith(FOLDER) or not type_.endswith(".py"):
+        return None
+    return ProjectSource(type_, node)
 
 
 def project_files(directory: str) -> Source:

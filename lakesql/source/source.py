@@ -102,6 +102,9 @@ class Source(Protocol):
     kind: ClassVar[str]
     """The word for it: in profiles, in `SourceState` and in the registries."""
 
+    reader: ClassVar[str] = ""
+    """The file of `lakesql/engine/sources` that reads it with Spark, where several kinds share one; else its kind's."""
+
     label: ClassVar[str]
     """What an error calls it, as in `reads plain files now`."""
 
@@ -269,10 +272,15 @@ class Source(Protocol):
 
 def offsets_of(position: Position) -> Mapping[str, Mapping[str, int]] | None:
     """A position that is offsets by topic and partition; None where it is something else."""
-    if not isinstance(position, dict):
+    if not is_places(position):
         return None
-    are_offsets = all(isinstance(offsets, dict) for offsets in position.values())
+    are_offsets = all(isinstance(at, int) for offsets in position.values() for at in offsets.values())
     return position if are_offsets else None
+
+
+def is_places(position: Position) -> bool:
+    """Whether a position is a place in each partition, by topic and partition."""
+    return isinstance(position, dict) and all(isinstance(places, dict) for places in position.values())
 
 
 BATCHES = "logOffset"

@@ -89,6 +89,8 @@ class PlannedQuery:
         except Exception as error:
             _log.info("The query %s ends: %s", self.name, error)
             self._failure = error
+        finally:
+            self._batches.close()
 
     def _read(self) -> None:
         number, position, planned = self._stand()
@@ -100,12 +102,12 @@ class PlannedQuery:
                 started_ms = now_ms()
                 self._write_batch(number, position, end, is_planned=planned is not None)
                 number, position, planned = number + 1, end, None
-                self._note(started_ms)
+                self._note(position, started_ms)
                 continue
             if not isinstance(self._trigger, Every):
                 return
             self._is_busy = False
-            self._note(now_ms())
+            self._note(position, now_ms())
             self._stopping.wait(self._trigger.interval_ms / 1000)
 
     def _find_end(self, position: Position, until: Position) -> Position:
@@ -136,6 +138,7 @@ class PlannedQuery:
             for folder in ("offsets", "commits"):
                 self._files.remove(f"{folder}/{number - BATCHES_KEPT}")
 
-    def _note(self, started_ms: int) -> None:
-        report = {"sources": [], "processedRowsPerSecond": 0.0, "batchDuration": now_ms() - started_ms}
+    def _note(self, position: Position, started_ms: int) -> None:
+        sources = [dict(self._batches.report(position))]
+        report = {"sources": sources, "processedRowsPerSecond": 0.0, "batchDuration": now_ms() - started_ms}
         self.lastProgress = PlannedProgress(json.dumps(report))

@@ -115,9 +115,10 @@ class ModelQuery:
         self._taken = self._open_taken(session)
         self.sink = _without_unreadable(session, self.sink)
         select, bindings = self.sink.select, self.sink.bindings
-        planned = planned_batches(session, bindings)
+        identity = self.sink.progress.identity
+        planned = None if select.query.stateful else planned_batches(session, bindings, identity.owner)
         if planned is not None:
-            identity, handle = self.sink.progress.identity, self._handler(self.sink, write_batch, trigger, session)
+            handle = self._handler(self.sink, write_batch, trigger, session)
             query = PlannedQuery(session, identity.owner, identity.folder, planned, handle, trigger)
             self._queries.append(query.start())
             self._watch_end(session)
@@ -126,8 +127,7 @@ class ModelQuery:
             self._start(read_records(session, bindings), self.sink, write_batch, "append", trigger)
             self._watch_end(session)
             return
-        owner = self.sink.progress.identity.owner
-        sink = replace(self.sink, arrivals=lambda: read_arrivals(session, owner))
+        sink = replace(self.sink, arrivals=lambda: read_arrivals(session, identity.owner))
         self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
         companion = _without_unreadable(session, replace(self.sink, progress=self.sink.companion))

@@ -29,8 +29,8 @@ def read_before(session: SparkSession, binding: StreamBinding, places: Sequence[
     return spark_source(binding.source).read_before(session, binding, places)
 
 
-def planned_batches(session: SparkSession, bindings: Sequence[StreamBinding]) -> PlannedBatches | None:
-    """The batches of a model's one stream, where Spark does not stream it."""
+def planned_batches(session: SparkSession, bindings: Sequence[StreamBinding], owner: str) -> PlannedBatches | None:
+    """The batches of the one stream of a query, where Spark does not stream it."""
     if len(bindings) != 1:
         return None
-    return spark_source(bindings[0].source).planned_batches(session, bindings[0])
+    return spark_source(bindings[0].source).planned_batches(session, bindings[0], owner)

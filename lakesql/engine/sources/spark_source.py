@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -39,6 +39,15 @@ class PlannedBatches(Protocol):
         closed."""
         ...
 
+    def report(self, position: Position) -> Mapping[str, Any]:
+        """What Spark would say of the source that stands so, as `endOffset` and `latestOffset`; nothing where that is
+        not known."""
+        return {}
+
+    def close(self) -> None:
+        """Let go of what was opened. No batch follows."""
+        return
+
 
 class SparkSource(Protocol):
     """How a kind of source is read with Spark. `lakesql/source/source.py` has what is asked of it without."""
@@ -50,8 +59,11 @@ class SparkSource(Protocol):
         """The raw records of a stream as they arrive, in the columns that `read_raw` says."""
         ...
 
-    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
-        """The batches of a stream that `read` cannot give, as Spark does not stream it; None where it does."""
+    def planned_batches(self, session: SparkSession, binding: StreamBinding, owner: str) -> PlannedBatches | None:
+        """The batches of a stream that Spark does not stream, or not as well; None where it does.
+
+        `owner` is the query's name, the same in each run.
+        """
         return None
 
     def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lakesql.engine.sources.files import SparkFiles
 from lakesql.engine.sources.kafka import SparkKafka
+from lakesql.engine.sources.log import SparkLog
 from lakesql.engine.sources.rate import SparkRate
 from lakesql.engine.sources.recorded import SparkRecorded
 from lakesql.engine.sources.spark_source import SparkSource
@@ -14,11 +15,15 @@ from lakesql.engine.sources.table_changes import SparkChanges
 from lakesql.source.source import Source
 
 SPARK_SOURCES: Mapping[str, SparkSource] = {
-    each.kind: each for each in (SparkKafka(), SparkRecorded(), SparkFiles(), SparkRate(), SparkTable(), SparkChanges())
+    each.kind: each
+    for each in (
+        *(SparkKafka(), SparkRecorded(), SparkFiles(), SparkRate(), SparkTable(), SparkChanges()),
+        SparkLog(),
+    )
 }
-"""All kinds, as in `lakesql/source/kinds.py`."""
+"""All readers: of the kinds in `lakesql/source/kinds.py`, and of what several of them share."""
 
 
 def spark_source(source: Source) -> SparkSource:
     """How a source is read."""
-    return SPARK_SOURCES[source.kind]
+    return SPARK_SOURCES[source.reader or source.kind]

@@ -1,0 +1,327 @@
+"""Logs that a client in Python reads: the driver reads a batch once, and hands it to Spark as Arrow.
+
+So executors need no Python, and what a log counts, such as Kinesis its calls, is used once. Where a query keeps state
+or reads several streams, Spark plans the batches, and asks a data source for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.counts import count
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.spark_source import Place, PlannedBatches, SparkSource, check_origin
+from lakesql.engine.spark.session import changed_settings
+from lakesql.errors import RunError
+from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlaces, LogRecord, LogSource
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import Position, SourceState
+
+BATCH_RECORDS = 100_000
+"""How many records a batch has at most where its stream sets no `max_per_batch`: the driver holds them."""
+
+BATCH_BYTES = 256 * 1024 * 1024
+"""How large their values may be, about: a partition is read no further once its share of it is there."""
+
+READERS = 8
+"""How many partitions are read at once."""
+
+RAW = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key:string,value:binary>>"
+)
+"""The shape of raw records."""
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+LogPosition = Mapping[str, LogPlaces]
+"""Places by topic and partition."""
+
+
+class SparkLog(SparkSource):
+    """A topic of a log, or several."""
+
+    kind: ClassVar[str] = LogSource.reader
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """The records as they arrive, in batches that Spark plans."""
+        check_origin(binding)
+        raise NotImplementedError
+
+    def planned_batches(self, session: SparkSession, binding: StreamBinding, owner: str) -> PlannedBatches | None:
+        """What the driver reads at a time."""
+        check_origin(binding)
+        return LogBatches(session, LogReader.of(binding, owner))
+
+    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+        """The records that are there now, from the stream's start on."""
+        check_origin(binding)
+        with closing(LogReader.of(binding, "")) as reader:
+            pages = [page for _, page in reader.read_all(reader.starts(), None)]
+            return as_frame(session, pages)
+
+    def read_before(self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]) -> DataFrame:
+        """The records of a log without numbers cannot be found again."""
+        if _source(binding).numbers_records:
+            return super().read_before(session, binding, places)
+        return session.createDataFrame([], RAW)
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """Its topics, and where they begin and end as far as that is known without reading."""
+        check_origin(binding)
+        return replace(_source(binding).state_of(binding.stream), kind=binding.source.kind)
+
+    def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
+        """The ids of its topics."""
+        found = {}
+        for topic in binding.stream.origin.find_topics(tuple):
+            with closing(_source(binding).open(topic, "")) as log:
+                found[topic] = log.id
+        return found
+
+    def seed(
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        position: Position,
+        start_ms: int | None,
+        seen: Callable[[int], Sequence[SeenFile]] | None,
+    ) -> SeededSource:
+        """The places themselves."""
+        return SeededSource(position or None)
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """What came before the first record of each partition, and how much is there, where records are numbered."""
+        if not _source(binding).numbers_records:
+            return self._gone(binding), "what the log still has"
+        held = gone = 0
+        names = []
+        for topic, begins in sorted(state.beginnings.items()):
+            for partition, first in sorted(begins.items()):
+                held += state.ends[topic][partition] - first
+                missing = first - _source(binding).first_number
+                gone += missing
+                names += [f"{topic}-{partition}: up to {first - 1}"] if missing else []
+        return names, count(held, "record")
+
+    def _gone(self, binding: StreamBinding) -> list[str]:
+        found: list[str] = []
+        for topic in binding.stream.origin.find_topics(tuple):
+            with closing(_source(binding).open(topic, "")) as log:
+                found += log.gone()
+        return found
+
+
+def _source(binding: StreamBinding) -> LogSource:
+    assert isinstance(binding.source, LogSource)
+    return binding.source.loaded()
+
+
+@dataclass(slots=True)
+class LogReader:
+    """The topics of one stream, each opened once.
+
+    `start` is where it begins, and `limit` how many records of it are read at a time.
+    """
+
+    source: LogSource
+    stream: str
+    topics: tuple[str, ...]
+    start: Any
+    limit: int
+    owner: str
+    _logs: dict[str, Log] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, binding: StreamBinding, owner: str) -> LogReader:
+        """The reader of a stream, for a query that has a name."""
+        stream = binding.stream
+        topics = tuple(stream.origin.find_topics(tuple))
+        limit = stream.max_per_batch or BATCH_RECORDS
+        return cls(_source(binding), stream.name, topics, stream.start, limit, owner)
+
+    def log(self, topic: str) -> Log:
+        """The log of a topic."""
+        with self._lock:
+            if topic not in self._logs:
+                self._logs[topic] = self.source.open(topic, self.owner)
+            return self._logs[topic]
+
+    def close(self) -> None:
+        """Let all clients go."""
+        for log in self._logs.values():
+            log.close()
+        self._logs.clear()
+
+    def starts(self) -> dict[str, LogPlaces]:
+        """Where the stream begins."""
+        return {topic: dict(self.log(topic).starts(self.start)) for topic in self.topics}
+
+    def partitions(self, position: LogPosition | None) -> dict[str, LogPlaces]:
+        """The partitions to read behind a position; those of a topic that it does not know begin where they do."""
+        found: dict[str, LogPlaces] = {}
+        for topic in self.topics:
+            places = (position or {}).get(topic)
+            log = self.log(topic)
+            found[topic] = dict(log.partitions(places) if places is not None else log.starts(self.start))
+        return found
+
+    def ends(self, position: LogPosition | None) -> dict[str, LogPlaces]:
+        """Where the topics end now."""
+        return {topic: dict(self.log(topic).ends(places)) for topic, places in self.partitions(position).items()}
+
+    def release(self, position: LogPosition) -> None:
+        """Let go of what lies before a position."""
+        for topic in self.topics:
+            if topic in position:
+                self.log(topic).release(position[topic])
+
+    def read_next(
+        self, position: LogPosition, until: LogPosition | None
+    ) -> tuple[dict[str, dict[str, Any]], list[LogPage]]:
+        """The next records behind a position, and where they end."""
+        reached = {topic: dict(places) for topic, places in position.items()}
+        pages = []
+        for (topic, partition), page in self.read_all(position, until, self.limit):
+            reached[topic][partition] = page.place
+            pages.append(page)
+        return reached, pages
+
+    def read_all(
+        self, position: LogPosition, until: LogPosition | None, limit: int | None = None
+    ) -> list[tuple[tuple[str, str], LogPage]]:
+        """The pages of all partitions behind a position, those of one in their order."""
+        wanted = [
+            (topic, partition, place)
+            for topic, places in position.items()
+            for partition, place in places.items()
+            if until is None or (partition in until.get(topic, {}) and until[topic][partition] != place)
+        ]
+        if not wanted:
+            return []
+        share = -(-limit // len(wanted)) if limit is not None else None
+        size = BATCH_BYTES // len(wanted)
+
+        def read(one: tuple[str, str, Any]) -> list[tuple[tuple[str, str], LogPage]]:
+            topic, partition, place = one
+            end = None if until is None else until[topic][partition]
+            return [((topic, partition), page) for page in self._pages(topic, partition, place, end, share, size)]
+
+        with ThreadPoolExecutor(min(READERS, len(wanted)), "log") as readers:
+            return [page for pages in readers.map(read, wanted) for page in pages]
+
+    def _pages(
+        self, topic: str, partition: str, place: Any, until: Any, share: int | None, size: int
+    ) -> Iterator[LogPage]:
+        left, read = share if share is not None else 2**62, 0
+        try:
+            for page in self.log(topic).read(partition, place, until, left):
+                yield LogPage([record._replace(topic=record.topic or topic) for record in page.records], page.place)
+                left -= len(page.records)
+                read += sum(len(record.value or b"") for record in page.records)
+                if left <= 0 or (share is not None and read >= size):
+                    return
+        except LogExpiredError as error:
+            raise RunError.of(
+                "data-lost",
+                f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}",
+                why="It was not read for longer than the log keeps its records, or these were deleted.",
+                fix="Bring them back if there is a copy. To go on with what is there, which leaves out what is gone: "
+                f"lakesql rewind {self.owner} --to TIME. To read again all that is there: lakesql rebuild {self.owner}",
+            ) from None
+
+
+class LogBatches(PlannedBatches):
+    """What the driver reads of a stream at a time: it is read to know where it ends, and kept until it is written."""
+
+    def __init__(self, session: SparkSession, reader: LogReader) -> None:
+        self._session, self._reader = session, reader
+        self._ahead: tuple[Position, Position, list[LogPage]] | None = None
+        self._reached: tuple[Position, Position] = (None, None)
+
+    def find_last(self) -> Position:
+        """Where the topics end as the run begins."""
+        return self._reader.ends(None)
+
+    def find_end(self, position: Position, until: Position) -> Position:
+        """The place behind the next records. A stream that has read nothing yet notes first where it begins."""
+        if position is None:
+            return self._reader.starts()
+        self._reader.release(position)
+        known, at = self._reached
+        start = self._reader.partitions(at if known == position else position)
+        while True:
+            end, pages = self._reader.read_next(start, until)
+            if any(page.records for page in pages):
+                self._ahead = (position, end, pages)
+                return end
+            following = self._reader.partitions(end)
+            if {*_names(following)} == {*_names(start)}:
+                self._reached = (position, end)
+                return None
+            start = following  # a partition has ended, and others begin behind it
+
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
+        """The records that `find_end` has read, or those between the same two positions."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[:2] == (start, end):
+            return as_frame(self._session, ahead[2])
+        if start is None:
+            return as_frame(self._session, [])
+        begin = {
+            topic: {partition: start.get(topic, {}).get(partition) for partition in places}
+            for topic, places in end.items()
+        }
+        return as_frame(self._session, [page for _, page in self._reader.read_all(begin, end)])
+
+    def report(self, position: Position) -> Mapping[str, Any]:
+        """Where it stands and where its topics end, where both are numbers."""
+        if position is None or not self._reader.source.numbers_records:
+            return {}
+        return {"endOffset": position, "latestOffset": self._reader.ends(position)}
+
+    def close(self) -> None:
+        """Let the clients go."""
+        self._reader.close()
+
+
+def _names(position: LogPosition) -> Iterator[tuple[str, str]]:
+    return ((topic, partition) for topic, places in position.items() for partition in places)
+
+
+def as_frame(session: SparkSession, pages: Sequence[LogPage]) -> DataFrame:
+    """The records of pages as raw records."""
+    records = [record for page in pages for record in page.records]
+    batch = as_arrow(records)
+    # In memory of the JVM, and parsed by its tasks: a small one would be computed by the optimizer, record by record.
+    with changed_settings(session, {"spark.sql.execution.arrow.localRelationThreshold": "0"}):
+        return session.createDataFrame(batch, RAW)
+
+
+def as_arrow(records: Sequence[LogRecord]) -> pa.Table:
+    """Records as an Arrow table of the shape of raw records."""
+    columns = zip(*records, strict=True) if records else [()] * len(LogRecord._fields)
+    found = dict(zip(LogRecord._fields, columns, strict=True))
+    headers = [[{"key": key, "value": value} for key, value in each] for each in found["headers"]]
+    arrays = {
+        "key": pa.array(found["key"], pa.binary()),
+        "value": pa.array(found["value"], pa.binary()),
+        "topic": pa.array(found["topic"], pa.string()),
+        "partition": pa.array(found["partition"], pa.int32()),
+        "offset": pa.array(found["offset"], pa.int64()),
+        "timestamp": pa.array(found["timestamp_us"], pa.timestamp("us", "UTC")),
+        "headers": pa.array(headers, _HEADERS),
+    }
+    return pa.table(arrays)

@@ -1,0 +1,371 @@
+"""Amazon Kinesis: a stream is shards, which split and merge while it runs, and a record has a sequence number.
+
+A place is where a shard was read up to: `after`, the sequence number of the last record, and `ended`, once a closed
+shard has no more. A shard begins when those that it came of have ended, so the records of a partition key keep their
+order. Nothing tells where a shard ends but reading it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lakesql.clock import now_ms
+from lakesql.decode import option
+from lakesql.errors import LakesqlError, ProfileError, TransientError, not_installed
+from lakesql.source.kinesis_aggregate import split_aggregate
+from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
+from lakesql.source.source import Start
+
+if TYPE_CHECKING:
+    from lakesql.source.stream_state import Position
+
+CALL_RECORDS = 10_000
+"""How many records GetRecords gives at most."""
+
+EMPTY_PAGES = 20
+"""A closed shard is read on for so many empty answers: some servers give these before they say that it has ended."""
+
+WAIT_S = (0.2, 0.4, 0.8, 1.6, 3.2)
+"""How long a reader waits where Kinesis answers that it was asked too often, one after the other."""
+
+TIP_MS = 600_000
+"""So much later than its last record a shard was seen to have nothing new, before its place says so. By that time it is
+known whether something may have come, and have been removed, while nobody read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kinesis(LogSource):
+    """A Kinesis stream. Credentials are boto3's where none are given: variables, profiles, roles."""
+
+    region: str = option("The AWS region; boto3's own if left out.", default="")
+    endpoint: str = option("The URL of another service than AWS's.", default="")
+    access_key_id: str = option("The id of an access key; boto3's own if left out.", default="")
+    secret_access_key: str = option("The secret of that key.", default="")
+    session_token: str = option("The token of temporary credentials.", default="")
+    profile: str = option("A profile of the files that boto3 reads.", default="")
+
+    kind: ClassVar[str] = "kinesis"
+    label: ClassVar[str] = "Kinesis"
+    numbers_records: ClassVar[bool] = False
+    has_offsets: ClassVar[bool] = False
+    tells_ends: ClassVar[bool] = False
+    modules: ClassVar[tuple[str, ...]] = ("boto3",)
+
+    def check(self) -> str:
+        """Where it is."""
+        return self.endpoint or f"Kinesis in region {self.region or 'of boto3'}"
+
+    def open(self, topic: str, owner: str) -> Log:
+        """The stream of this name."""
+        return KinesisStream(_client(self), topic)
+
+    def client(self) -> Any:
+        """A client of boto3's."""
+        try:
+            import boto3
+            from botocore.config import Config
+            from botocore.exceptions import BotoCoreError
+        except ModuleNotFoundError:
+            raise not_installed("boto3", "kinesis") from None
+        keys = {
+            "aws_access_key_id": self.access_key_id or None,
+            "aws_secret_access_key": self.secret_access_key or None,
+            "aws_session_token": self.session_token or None,
+            "profile_name": self.profile or None,
+            "region_name": self.region or None,
+        }
+        config = Config(retries={"max_attempts": 3, "mode": "standard"}, max_pool_connections=16)
+        try:
+            return boto3.Session(**keys).client("kinesis", endpoint_url=self.endpoint or None, config=config)
+        except (BotoCoreError, ValueError) as error:
+            raise ProfileError.of("client-option", f"boto3 cannot open Kinesis: {error}") from None
+
+    @classmethod
+    def supposed_position(cls, names: Sequence[str]) -> Position:
+        """A record of each stream's first shard was read."""
+        return {name: {"shardId-000000000000": {"after": "1", "at": 0}} for name in names}
+
+
+@cache
+def _client(source: Kinesis) -> Any:
+    """The client of a connection: threads share it, and it takes a tenth of a second to make."""
+    return source.client()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """A shard: those that it came of, and whether it takes no records any more."""
+
+    parents: tuple[str, ...]
+    is_closed: bool
+
+
+@dataclass(slots=True)
+class KinesisStream(Log):
+    """One stream. `client` is boto3's, or answers as it does."""
+
+    client: Any
+    name: str
+    _shards: Mapping[str, _Shard] = field(default_factory=dict)
+    _summary: Mapping[str, Any] | None = None
+    _tips: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def id(self) -> str:
+        """Its name with the time at which it was created."""
+        summary = self._describe()
+        created: datetime = summary["StreamCreationTimestamp"]
+        return f"{summary['StreamARN']}@{int(created.timestamp())}"
+
+    def starts(self, start: Start) -> LogPlaces:
+        """The shards whose parents are gone, from the time on: the others begin as their parents end."""
+        self._list_shards()
+        roots = [name for name, shard in sorted(self._shards.items()) if not self._there(shard.parents)]
+        if start == "earliest":
+            return dict.fromkeys(roots)
+        at_ms = now_ms() if start == "latest" else round(_time(start) * 1000)
+        return {name: {"from": at_ms} for name in roots}
+
+    def partitions(self, places: LogPlaces) -> LogPlaces:
+        """The shards that were read, but for those that have ended and are gone; and the children of ended ones."""
+        self._list_shards()
+        found = {name: place for name, place in places.items() if name in self._shards or not _has_ended(place)}
+        for name, shard in sorted(self._shards.items()):
+            if name in found:
+                continue
+            parents = self._there(shard.parents)
+            if all(_has_ended(places.get(parent)) for parent in parents):
+                found[name] = _child_place([places.get(parent) for parent in parents])
+        return found
+
+    def ends(self, places: LogPlaces) -> LogPlaces:
+        """A time: what has arrived before it is read."""
+        self._list_shards()
+        return {name: {"before": now_ms()} for name in self._shards}
+
+    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+        """What a shard has behind a place."""
+        bound = _Bound.of(until)
+        if _has_ended(place) or limit <= 0 or bound.is_reached(place):
+            return
+        self._check_kept(partition, place)
+        shard = self._shards.get(partition) or self._list_shards().get(partition)
+        if shard is None:
+            raise LogExpiredError(f"the shard itself is gone, which was read up to {_said(place)}.")
+        iterator = self._iterator(partition, place)
+        empty, reached = 0, dict(place or {})
+        while iterator is not None and limit > 0:
+            answer = self._call("get_records", ShardIterator=iterator, Limit=min(CALL_RECORDS, limit))
+            iterator = answer.get("NextShardIterator")
+            found = bound.take(answer["Records"])
+            self._tips[partition] = now_ms() - int(answer.get("MillisBehindLatest", 0))
+            if found:
+                reached = {"after": found[-1]["SequenceNumber"], "at": _arrived_ms(found[-1])}
+            if iterator is None and bound.after is None:
+                reached = {**reached, "ended": True}
+            if found or iterator is None:
+                limit -= len(found)
+                records = [record for each in found for record in self._records(partition, each)]
+                yield LogPage(records, self._with_tip(partition, reached))
+            if bound.is_reached(reached) or len(found) < len(answer["Records"]):
+                return
+            if answer["Records"]:
+                empty = 0
+                continue
+            empty += 1
+            is_at_tip = int(answer.get("MillisBehindLatest", 0)) == 0
+            if is_at_tip and not (shard.is_closed and empty <= EMPTY_PAGES):
+                break
+        if bound.after is not None and limit > 0:
+            raise LogExpiredError(f"records up to {bound.after} are gone; it ends behind {_said(reached)}.")
+        if not bound.is_place and self._is_old(partition, reached):
+            yield LogPage([], self._with_tip(partition, reached))
+
+    def gone(self) -> Sequence[str]:
+        """What the stream has had before its retention."""
+        summary = self._describe()
+        hours = int(summary["RetentionPeriodHours"])
+        created: datetime = summary["StreamCreationTimestamp"]
+        if now_ms() - created.timestamp() * 1000 <= hours * 3_600_000:
+            return []
+        return [f"{self.name}: what came more than {hours} hours ago"]
+
+    def _records(self, shard: str, found: Mapping[str, Any]) -> Iterator[LogRecord]:
+        """A record of Kinesis', or those that the producer library has packed in it."""
+        number, sequence = int(shard.rpartition("-")[2]), str(found["SequenceNumber"])
+        at_us = round(found["ApproximateArrivalTimestamp"].timestamp() * 1_000_000)
+        aggregated = split_aggregate(found["Data"])
+        headers = [("sequence_number", sequence.encode()), ("shard_id", shard.encode())]
+        if aggregated is None:
+            yield LogRecord(found["Data"], at_us, found["PartitionKey"].encode(), number, headers=headers)
+            return
+        for index, (key, data) in enumerate(aggregated):
+            place = ("sub_sequence_number", str(index).encode())
+            yield LogRecord(data, at_us, key.encode(), number, headers=[*headers, place])
+
+    def _iterator(self, shard: str, place: LogPlace) -> str | None:
+        how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
+        if isinstance(place, dict) and "after" in place:
+            how = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": place["after"]}
+        elif isinstance(place, dict) and "from" in place:
+            at = datetime.fromtimestamp(place["from"] / 1000, UTC)
+            how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": at}
+        found = self._call("get_shard_iterator", StreamName=self.name, ShardId=shard, **how)
+        return str(found["ShardIterator"])
+
+    def _with_tip(self, shard: str, place: dict[str, Any]) -> dict[str, Any]:
+        """The place with the time up to which nothing follows it, as far as that is known."""
+        return {**place, "at": max(int(place.get("at", 0)), self._tips.get(shard, 0))}
+
+    def _is_old(self, shard: str, place: Mapping[str, Any]) -> bool:
+        """Whether it has been known for long that nothing follows a place which says an earlier time."""
+        return self._tips.get(shard, 0) - int(place.get("at", 0)) > TIP_MS
+
+    def _check_kept(self, shard: str, place: LogPlace) -> None:
+        """Raise where what followed a place may have been removed by now: Kinesis would read on at its oldest record
+        without a word."""
+        if not isinstance(place, dict) or "at" not in place:
+            return
+        known_ms = max(int(place["at"]), self._tips.get(shard, 0))
+        kept_ms = int(self._describe()["RetentionPeriodHours"]) * 3_600_000
+        if now_ms() - known_ms <= kept_ms:
+            return
+        read = datetime.fromtimestamp(known_ms / 1000, UTC).isoformat(timespec="seconds")
+        hours = kept_ms // 3_600_000
+        raise LogExpiredError(f"what came after {read} may be gone: the stream keeps records for {hours} hours.")
+
+    def _there(self, shards: Sequence[str]) -> list[str]:
+        return [name for name in shards if name in self._shards]
+
+    def _list_shards(self) -> Mapping[str, _Shard]:
+        """The shards that the stream has, and of those that were closed the ones whose records it still keeps."""
+        found: dict[str, _Shard] = {}
+        asked: dict[str, Any] = {"StreamName": self.name}
+        while asked:
+            answer = self._call("list_shards", **asked)
+            for each in answer["Shards"]:
+                parents = (each.get("ParentShardId"), each.get("AdjacentParentShardId"))
+                is_closed = "EndingSequenceNumber" in each["SequenceNumberRange"]
+                found[each["ShardId"]] = _Shard(tuple(filter(None, parents)), is_closed)
+            token = answer.get("NextToken")
+            asked = {"NextToken": token} if token else {}
+        self._shards = found
+        return found
+
+    def _describe(self) -> Mapping[str, Any]:
+        with self._lock:
+            if self._summary is None:
+                answer = self._call("describe_stream_summary", StreamName=self.name)
+                self._summary = answer["StreamDescriptionSummary"]
+            return self._summary
+
+    def _call(self, operation: str, **words: Any) -> Any:
+        """Ask Kinesis; where it is asked too often, wait and ask again."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        for wait_s in (*WAIT_S, None):
+            try:
+                return getattr(self.client, operation)(**words)
+            except ClientError as error:
+                if wait_s is None or error.response["Error"].get("Code") not in _TOO_OFTEN:
+                    raise self._explain(error) from None
+                time.sleep(wait_s)
+            except BotoCoreError as error:
+                raise _explain_client(error) from None
+        raise AssertionError("the last try returns or raises")
+
+    def _explain(self, error: Any) -> LakesqlError:
+        code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", str(error))
+        if code == "ResourceNotFoundException":
+            what = f"There is no Kinesis stream '{self.name}': {said}"
+            return ProfileError.of("unknown-topic", what, fix="Correct the stream's `topic`, or create it.")
+        if code in _REFUSED:
+            return ProfileError.of("wrong-credentials", f"Kinesis does not take the credentials: {said}")
+        if code in ("AccessDeniedException", "KMSAccessDeniedException"):
+            return ProfileError.of("topic-forbidden", f"Stream '{self.name}' may not be read: {said}")
+        return TransientError.of("connection-unreachable", f"Kinesis does not answer as it should: {code}: {said}")
+
+
+_TOO_OFTEN = frozenset({"ProvisionedThroughputExceededException", "LimitExceededException", "ThrottlingException"})
+
+_REFUSED = frozenset(
+    {
+        *("UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException"),
+        *("InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException"),
+    }
+)
+
+
+def _explain_client(error: Exception) -> LakesqlError:
+    """What boto3 says before it has asked anybody."""
+    if type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"):
+        return ProfileError.of("wrong-credentials", f"boto3 finds no credentials for Kinesis: {error}")
+    if type(error).__name__ in ("NoRegionError", "InvalidRegionError", "ProfileNotFound"):
+        return ProfileError.of("client-option", f"boto3 cannot open Kinesis: {error}")
+    return TransientError.of("connection-unreachable", f"Kinesis does not answer: {error}")
+
+
+def _time(start: Start) -> float:
+    assert isinstance(start, datetime)
+    return start.timestamp() if start.tzinfo else start.replace(tzinfo=UTC).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """Up to where a shard is read: to the record `after`, to the time `before`, or to its end. `is_place`: it is where
+    an earlier reader has stood."""
+
+    after: str | None = None
+    before: int | None = None
+    is_place: bool = False
+
+    @classmethod
+    def of(cls, until: LogPlace) -> _Bound:
+        """The bound that a value of `Log.read` means."""
+        if until is None:
+            return cls()
+        if "before" in until:
+            return cls(before=until["before"])
+        return cls(after=until.get("after"), is_place=True)
+
+    def is_reached(self, place: LogPlace) -> bool:
+        """Whether there is nothing to read behind a place."""
+        at = place or {}
+        if self.is_place:
+            return self.after is None or self.after == at.get("after")
+        return self.before is not None and "after" in at and int(at.get("at", 0)) >= self.before
+
+    def take(self, found: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Those of some records that are not behind it."""
+        if self.after is None:
+            return found
+        return [each for each in found if int(each["SequenceNumber"]) <= int(self.after)]
+
+
+def _child_place(parents: Sequence[LogPlace]) -> LogPlace:
+    """Where a shard begins whose parents have ended: at its first record, unless a time is looked for, and no parent
+    had a record since."""
+    for place in parents:
+        if isinstance(place, dict) and "from" in place and "after" not in place:
+            return {"from": place["from"]}
+    return None
+
+
+def _has_ended(place: LogPlace) -> bool:
+    return isinstance(place, dict) and bool(place.get("ended"))
+
+
+def _arrived_ms(found: Mapping[str, Any]) -> int:
+    arrived: datetime = found["ApproximateArrivalTimestamp"]
+    return round(arrived.timestamp() * 1000)
+
+
+def _said(place: LogPlace) -> str:
+    return f"sequence number {place['after']}" if isinstance(place, dict) and "after" in place else "its beginning"

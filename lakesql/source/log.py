@@ -1,0 +1,210 @@
+"""Logs that are read by a client in Python: what a source answers whose topics have partitions of records in an order.
+
+A kind of log is one file: its options (a class below `LogSource`), and how a topic of it is read (a class that answers
+`Log`). All else is the same for every log: batches, their limits and their replay, positions, ledger, rewind, rebuild.
+A project may have kinds of its own, in `sources/<kind>.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from lakesql.source.origin import Brings
+from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, Start, is_places, offsets_of
+
+if TYPE_CHECKING:
+    from lakesql.source.seen_files import StoredFiles
+    from lakesql.source.stream_state import Position, SourceState
+
+LogPlace = Any
+"""Where a partition was read up to: a value of JSON of which only its log knows what it means; None at the beginning.
+What has a number for each record gives that of the next one to read."""
+
+LogPlaces = Mapping[str, LogPlace]
+"""By the name of the partition."""
+
+
+class LogRecord(NamedTuple):
+    """A record of a log. `timestamp_us` is in microseconds since the epoch.
+
+    `offset` is its number in the partition, which rises with its age; None where the log has none that fits a bigint.
+    """
+
+    value: bytes | None
+    timestamp_us: int
+    key: bytes | None = None
+    partition: int = 0
+    offset: int | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+    topic: str = ""
+
+
+class LogPage(NamedTuple):
+    """Some records of one partition, and the place behind them; it may have moved without any record."""
+
+    records: Sequence[LogRecord]
+    place: LogPlace
+
+
+class LogExpiredError(Exception):
+    """Raised where what follows a place is not in the log any more, or may not be. Its text says what, and why."""
+
+
+class Log(Protocol):
+    """A topic, as its client reads it. It is closed by whoever has opened it; several threads may read at once."""
+
+    @property
+    def id(self) -> str:
+        """What tells this topic from a later one of the same name; '' where the log does not say."""
+        return ""
+
+    def starts(self, start: Start) -> LogPlaces:
+        """The partitions, each where a reader begins: at its first record, behind its last one, or at a time."""
+        ...
+
+    def partitions(self, places: LogPlaces) -> LogPlaces:
+        """The partitions to read behind these places: the same ones, and those that have come since."""
+        return places
+
+    def ends(self, places: LogPlaces) -> LogPlaces:
+        """Where partitions end now: a run that takes what is there reads up to these."""
+        ...
+
+    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+        """What is there behind a place, in pages, up to `until` (None for all), and to `limit` records at most.
+
+        It waits for nothing. Between the same two places it gives the same records whenever it is asked. Raises
+        `LogExpiredError`.
+        """
+        ...
+
+    def release(self, places: LogPlaces) -> None:
+        """What lies before these places is in the table, and need not be kept for this reader."""
+        return
+
+    def gone(self) -> Sequence[str]:
+        """What the topic has had once and has no more, in words, as far as that is known."""
+        return []
+
+    def close(self) -> None:
+        """Let the client go."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource(Source):
+    """A log on one target. A kind says its options as fields, and opens a topic."""
+
+    kind: ClassVar[str] = ""
+    label: ClassVar[str] = "a log"
+    reader: ClassVar[str] = "log"
+    brings: ClassVar[Brings] = "records"
+    looks_up_start: ClassVar[bool] = True
+    backlog_unit: ClassVar[BacklogUnit] = "records"
+
+    numbers_records: ClassVar[bool] = True
+    """Whether a place is the number of the next record. What is gone, and what is behind, is told by it then."""
+
+    tells_ends: ClassVar[bool] = True
+    """Whether `Log.ends` gives the places themselves. Otherwise only a reader finds out what is new."""
+
+    first_number: ClassVar[int] = 0
+    """The number of the first record that a partition ever had."""
+
+    modules: ClassVar[tuple[str, ...]] = ()
+    """The modules that its client is made of."""
+
+    def open(self, topic: str, owner: str) -> Log:
+        """A topic for a reader: `owner` is the same name for each run of a model's query, and no other's.
+
+        Raises `ProfileError` or `ProjectError` where it is not there or does not take the login, and
+        `TransientError` where nobody answers.
+        """
+        raise NotImplementedError
+
+    def loaded(self) -> LogSource:
+        """The source itself, whose code may have to be loaded first."""
+        return self
+
+    def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
+        """Where the topics of the streams end."""
+        from lakesql.source.stream_state import FoundTopics
+
+        if not self.can_be_seen():
+            return Looked({})
+        return Looked({stream.name: FoundTopics(self.state_of(stream)) for stream in streams})
+
+    def state_of(self, stream: AskedStream) -> SourceState:
+        """The topics of a stream as they are now."""
+        from lakesql.source.stream_state import SourceState
+
+        ids: dict[str, str] = {}
+        beginnings: dict[str, Mapping[int, int]] = {}
+        ends: dict[str, Mapping[int, int]] = {}
+        for topic in stream.origin.find_topics(tuple):
+            with closing(self.open(topic, "")) as log:
+                ids[topic] = log.id
+                if not self.numbers_records:
+                    continue
+                first = log.starts("earliest")
+                beginnings[topic] = {int(name): at for name, at in first.items()}
+                ends[topic] = {int(name): at for name, at in log.ends(first).items()}
+        return SourceState(stream.name, self.kind, ids, beginnings, ends)
+
+    def can_be_seen(self) -> bool:
+        """Whether its client is installed, and tells where a topic ends."""
+        return self.tells_ends and all(find_spec(module) is not None for module in self.modules)
+
+    def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
+        """What `look` has found."""
+        return now.found(stream.name)
+
+    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+        """Whether the position is behind all that the topics have."""
+        if not self.can_be_seen() or not isinstance(position, dict):
+            return False
+        topics = stream.origin.find_topics(tuple)
+        if set(topics) != position.keys():
+            return False
+        for topic in topics:
+            with closing(self.open(topic, "")) as log:
+                if dict(log.ends(log.partitions(position[topic]))) != position[topic]:
+                    return False
+        return True
+
+    @classmethod
+    def is_position(cls, position: Position) -> bool:
+        """Whether it is places by topic and partition."""
+        return position is None or is_places(position)
+
+    @classmethod
+    def can_start_from(cls, position: Position) -> bool:
+        """Places alone say what has been read."""
+        return isinstance(position, dict)
+
+    @classmethod
+    def offsets(cls, position: Position) -> Mapping[str, Mapping[str, int]] | None:
+        """The position itself where its places are numbers."""
+        return offsets_of(position) if cls.numbers_records else None
+
+    @classmethod
+    def find_position(cls, state: SourceState, own: Position, stands: Sequence[Position], is_ordered: bool) -> Position:
+        """The position that knows the stream's topics."""
+        read = [each for each in (own, *stands) if isinstance(each, dict) and each.keys() & state.topics.keys()]
+        return read[0] if read else own
+
+    @classmethod
+    def supposed_position(cls, names: Sequence[str]) -> Position:
+        """Something of each topic was read."""
+        return {name: {"0": 1} for name in names}
+
+    @classmethod
+    def supposed_state(cls, stream: str, names: Sequence[str]) -> SourceState:
+        """The topics are there."""
+        from lakesql.source.stream_state import SourceState
+
+        return SourceState(stream, cls.kind, {name: name for name in names}, {name: {0: 0} for name in names})

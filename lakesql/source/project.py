@@ -1,0 +1,94 @@
+"""A source of the project's own: a file `sources/<kind>.py`, which profiles.yml names as the `type` of a connection.
+
+It is code, where a model is text. So it is run by what reads records, and by nothing else: `parse`, `compile`, `plan`
+and `ls` know its name and its options as they are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lakesql.decode import Node, decode
+from lakesql.errors import Place, ProfileError, explain_missing
+from lakesql.source.log import Log, LogSource
+from lakesql.source.source import AskedStream, Looked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOLDER = "sources/"
+"""How the `type` of such a connection begins: the folder of the project in which its file is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSource(LogSource):
+    """A connection whose source is a file of the project. `options` are its keys, which the file's class reads."""
+
+    file: str = ""
+    options: Node | None = field(default=None, compare=False, hash=False)
+    directory: Path = Path()
+
+    kind: ClassVar[str] = "project"
+    label: ClassVar[str] = "a source of the project"
+    tells_ends: ClassVar[bool] = False
+
+    def resolved(self, directory: Path) -> Self:
+        """The source with the project's folder, which its file is in."""
+        return replace(self, directory=directory)
+
+    def check(self) -> str:
+        """Its file. Raises `ProfileError` (`source-missing`) where there is none."""
+        self._path()
+        return f"{self.file}, whose code runs when records are read"
+
+    def loaded(self) -> LogSource:
+        """What the file's class makes of the options. Raises `ProfileError` (`source-missing`, `bad-source`)."""
+        kind = _load(self._path(), self.file)
+        options = self.options or Node({}, Place(self.file))
+        return decode(options, kind, what=f"a connection of {self.file}", ignore=frozenset({"type"}))
+
+    def open(self, topic: str, owner: str) -> Log:
+        """As the file's class opens it."""
+        return self.loaded().open(topic, owner)
+
+    def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
+        """Nothing: that would run code."""
+        return Looked({}, (f"Topics of connection '{name}' are not looked at: that would run {self.file}.",))
+
+    def can_be_seen(self) -> bool:
+        """No: that would run code."""
+        return False
+
+    def _path(self) -> Path:
+        path = self.directory / self.file
+        if not path.is_file():
+            raise ProfileError.of("source-missing", f"There is no file {self.file} in the project.")
+        return path
+
+
+@cache
+def _load(path: Path, shown: str) -> type[LogSource]:
+    """The class of a file that is a source."""
+    spec = spec_from_file_location(f"lakesql_sources.{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        if missing := explain_missing(error):
+            raise missing from None
+        what = f"{shown} cannot be loaded: {type(error).__name__}: {error}"
+        raise ProfileError.of("bad-source", what, place=Place(shown)) from None
+    found = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, LogSource) and each.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        what = f"{shown} has {len(found)} classes below LogSource, and a source is one."
+        raise ProfileError.of("bad-source", what, place=Place(shown))
+    return found[0]

@@ -1,0 +1,122 @@
+"""The source that docs/own-sources.md builds, as it stands there, over a real Redis."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.servers.process import running
+from tests.servers.redis import Redis
+from tests.sources.kills import REPOSITORY, kill_at
+from tests.spark.project import Project
+
+PAGE = REPOSITORY / "docs" / "own-sources.md"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Redis]:
+    with running(Redis(tmp_path / "redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def bus(project: Project, server: Redis) -> Iterator[redis.Redis]:
+    """A project with the source of the page, a stream and a model over it."""
+    (code,) = re.findall(r"```python\n# sources/redis_streams\.py\n(.+?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 60, "the page says so"
+    project.write("sources/redis_streams.py", code)
+    project.connections["bus"] = {"type": "sources/redis_streams.py", "url": server.url}
+    project.stream("s", {"id": "int"}, connection="bus", topic="orders")
+    project.model("m", "SELECT id, _record.topic AS topic FROM {s}", mode="append")
+    client = redis.Redis.from_url(server.url)
+    yield client
+    client.close()
+
+
+def send(bus: redis.Redis, *numbers: int) -> None:
+    for number in numbers:
+        bus.xadd("orders", {"value": json.dumps({"id": number}), "key": str(number)})
+
+
+def numbers(project: Project) -> list[int]:
+    return [row["id"] for row in project.rows("m", "id")]
+
+
+def test_a_source_of_the_page_is_run_killed_rewound_and_rebuilt(project: Project, bus: redis.Redis) -> None:
+    send(bus, *range(10))
+    bus.xadd("orders", {"value": "no JSON"})
+    project.run().check()
+    assert numbers(project) == [*range(10)]
+    project.run().check()
+    assert numbers(project) == [*range(10)]
+
+    send(bus, 10)
+    kill_at(project, "publish")
+    send(bus, 11)
+    project.run().check()
+    assert numbers(project) == [*range(12)]
+    send(bus, 12)
+    kill_at(project, "finish")
+    project.run().check()
+    assert numbers(project) == [*range(13)]
+
+    # Without a checkpoint it goes on by the table's ledger.
+    (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
+    send(bus, 13)
+    project.run().check()
+    assert numbers(project) == [*range(14)]
+
+    project.rebuild("m").check()
+    assert numbers(project) == [*range(14)]
+
+
+def test_what_was_trimmed_before_it_was_read_is_said(project: Project, bus: redis.Redis) -> None:
+    send(bus, 1, 2)
+    project.run().check()
+    send(bus, *range(3, 9))
+    bus.xtrim("orders", maxlen=2, approximate=False)
+    assert project.run().conditions("m") == ["data-lost"]
+    assert numbers(project) == [1, 2]
+
+
+def test_a_limit_is_kept_and_a_run_ends_with_what_was_there(project: Project, bus: redis.Redis) -> None:
+    project.stream("s", {"id": "int"}, connection="bus", topic="orders", max_per_batch=4)
+    send(bus, *range(10))
+    project.run().check()
+    assert numbers(project) == [*range(10)]
+    assert len(project.snapshot_ids("m")) == 3
+
+
+def test_latest_begins_with_what_comes_after_the_first_run(project: Project, bus: redis.Redis) -> None:
+    project.stream("s", {"id": "int"}, connection="bus", topic="orders", start="latest")
+    send(bus, 1)
+    project.run().check()
+    assert project.rows("m", "id") == []
+    send(bus, 2)
+    project.run().check()
+    assert numbers(project) == [2]
+
+
+def test_a_server_that_is_away_loses_nothing(project: Project, bus: redis.Redis, server: Redis) -> None:
+    send(bus, 1)
+    project.run().check()
+    server.stop()
+    project._target["retries"] = {"attempts": 0}
+    assert project.run().conditions("m") == ["connection-unreachable"]
+
+
+def test_no_command_but_a_run_runs_its_code(project: Project, bus: redis.Redis) -> None:
+    project.write("sources/redis_streams.py", "raise SystemExit('this ran')\n")
+    directory = ("--project-dir", str(project.directory))
+    for words in (("parse",), ("compile",), ("ls",), ("plan", "--state", "."), ("debug",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "lakesql.cli.main", *words, *directory], capture_output=True, text=True, timeout=120
+        )
+        assert "this ran" not in done.stdout + done.stderr
