@@ -8,7 +8,9 @@ from lakesql.decode import Node
 from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.kinesis import Kinesis
+from lakesql.source.mqtt import Mqtt
 from lakesql.source.project import FOLDER, ProjectSource
+from lakesql.source.pulsar import Pulsar
 from lakesql.source.rate import Rate
 from lakesql.source.recorded import Recorded
 from lakesql.source.source import Source
@@ -16,7 +18,7 @@ from lakesql.source.table import TableSource
 from lakesql.source.table_changes import ChangesSource
 
 CONNECTIONS: Mapping[str, type[Source]] = {
-    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, ProjectSource)
+    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt, ProjectSource)
 }
 """Those that a profile's `connections` may have."""
 

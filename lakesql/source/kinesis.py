@@ -1,8 +1,9 @@
 """Amazon Kinesis: a stream is shards, which split and merge while it runs, and a record has a sequence number.
 
-A place is where a shard was read up to: `after`, the sequence number of the last record, and `ended`, once a closed
-shard has no more. A shard begins when those that it came of have ended, so the records of a partition key keep their
-order. Nothing tells where a shard ends but reading it.
+A place is where a shard was read up to: `after`, the sequence number of the last record, which came `at` a time, and
+`ended`, once a closed shard has no more. Up to a time it was `seen` to have no others. A shard begins when those that
+it came of have ended, so the records of a partition key keep their order. Nothing tells where a shard ends but reading
+it.
 """
 
 from __future__ import annotations
@@ -165,7 +166,9 @@ class KinesisStream(Log):
             answer = self._call("get_records", ShardIterator=iterator, Limit=min(CALL_RECORDS, limit))
             iterator = answer.get("NextShardIterator")
             found = bound.take(answer["Records"])
-            self._tips[partition] = now_ms() - int(answer.get("MillisBehindLatest", 0))
+            is_at_tip = not answer["Records"] and int(answer.get("MillisBehindLatest", 0)) == 0
+            if is_at_tip:
+                self._tips[partition] = now_ms()
             if found:
                 reached = {"after": found[-1]["SequenceNumber"], "at": _arrived_ms(found[-1])}
             if iterator is None and bound.after is None:
@@ -180,7 +183,6 @@ class KinesisStream(Log):
                 empty = 0
                 continue
             empty += 1
-            is_at_tip = int(answer.get("MillisBehindLatest", 0)) == 0
             if is_at_tip and not (shard.is_closed and empty <= EMPTY_PAGES):
                 break
         if bound.after is not None and limit > 0:
@@ -222,18 +224,18 @@ class KinesisStream(Log):
 
     def _with_tip(self, shard: str, place: dict[str, Any]) -> dict[str, Any]:
         """The place with the time up to which nothing follows it, as far as that is known."""
-        return {**place, "at": max(int(place.get("at", 0)), self._tips.get(shard, 0))}
+        return {**place, "seen": tip} if (tip := self._tips.get(shard)) is not None else place
 
     def _is_old(self, shard: str, place: Mapping[str, Any]) -> bool:
         """Whether it has been known for long that nothing follows a place which says an earlier time."""
-        return self._tips.get(shard, 0) - int(place.get("at", 0)) > TIP_MS
+        return self._tips.get(shard, 0) - _seen_ms(place) > TIP_MS
 
     def _check_kept(self, shard: str, place: LogPlace) -> None:
         """Raise where what followed a place may have been removed by now: Kinesis would read on at its oldest record
         without a word."""
-        if not isinstance(place, dict) or "at" not in place:
+        known_ms = max(_seen_ms(place or {}), self._tips.get(shard, 0))
+        if not known_ms:
             return
-        known_ms = max(int(place["at"]), self._tips.get(shard, 0))
         kept_ms = int(self._describe()["RetentionPeriodHours"]) * 3_600_000
         if now_ms() - known_ms <= kept_ms:
             return
@@ -365,6 +367,11 @@ def _has_ended(place: LogPlace) -> bool:
 def _arrived_ms(found: Mapping[str, Any]) -> int:
     arrived: datetime = found["ApproximateArrivalTimestamp"]
     return round(arrived.timestamp() * 1000)
+
+
+def _seen_ms(place: Mapping[str, Any]) -> int:
+    """The time up to which all that a shard has had is before a place; 0 where nothing is known of it."""
+    return max(int(place.get("at", 0)), int(place.get("seen", 0)))
 
 
 def _said(place: LogPlace) -> str:

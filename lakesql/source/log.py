@@ -82,6 +82,10 @@ class Log(Protocol):
         """
         ...
 
+    def settle(self) -> None:
+        """Return once all that was sent until now can be read: asked by a run that takes what is there."""
+        return
+
     def release(self, places: LogPlaces) -> None:
         """What lies before these places is in the table, and need not be kept for this reader."""
         return
@@ -111,6 +115,9 @@ class LogSource(Source):
 
     tells_ends: ClassVar[bool] = True
     """Whether `Log.ends` gives the places themselves. Otherwise only a reader finds out what is new."""
+
+    tells_ids: ClassVar[bool] = True
+    """Whether `Log.id` may tell a topic from a later one of its name."""
 
     first_number: ClassVar[int] = 0
     """The number of the first record that a partition ever had."""

@@ -76,6 +76,9 @@ class StreamOrigin(Protocol):
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 """What Kafka takes as the name of a topic, beside `.` and `..` which it does not."""
 
+_NAME = re.compile(r"[^\s,]+\Z")
+"""What may be the name of a topic in some log: `persistent://tenant/space/topic`, `plant/+/temperature`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topics(StreamOrigin):
@@ -121,11 +124,20 @@ class Topics(StreamOrigin):
         return f"{{{','.join(escape_glob(name) for name in self.names)}}}/*.jsonl"
 
     def problems(self, place: Place) -> Iterator[Problem]:
-        """Each name that no topic can have."""
+        """Each name that no topic can have, wherever it is."""
         for name in self.names:
-            if not _TOPIC.match(name) or name in (".", ".."):
+            parts = name.split("/")
+            if not _NAME.match(name) or not {".", ".."}.isdisjoint(parts):
                 what = f"'{name}' is not the name of a topic."
-                why = "A topic's name has at most 249 letters, digits, '.', '_' and '-'."
+                why = "The name of a topic has no spaces and no commas, and is not `.` or `..`."
+                yield Problem("bad-topic", what, why, place=place)
+
+    def problems_in_kafka(self, place: Place) -> Iterator[Problem]:
+        """Each name that no topic of Kafka's can have."""
+        for name in self.names:
+            if not _TOPIC.match(name):
+                what = f"'{name}' is not the name of a topic of Kafka's."
+                why = "It has at most 249 letters, digits, '.', '_' and '-'."
                 yield Problem("bad-topic", what, why, place=place)
 
     def find_topics(self, there: Callable[[], Collection[str]]) -> Sequence[str]:

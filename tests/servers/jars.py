@@ -53,6 +53,11 @@ SERVERS: dict[str, tuple[Dependency, ...]] = {
     "apicurio": (
         Dependency("io.apicurio", "apicurio-registry-app", "3.0.9", ("all",), alone=True, extension="tar.gz"),
     ),
+    "pulsar": (
+        Dependency(
+            "org.apache.pulsar", "pulsar-server-distribution", "4.0.6", ("bin",), alone=True, extension="tar.gz"
+        ),
+    ),
     "nessie": (Dependency("org.projectnessie.nessie", "nessie-quarkus", "0.99.0", ("runner",), alone=True),),
     "rest": (
         Dependency("org.xerial", "sqlite-jdbc", "3.53.2.0"),

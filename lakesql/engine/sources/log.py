@@ -82,6 +82,8 @@ class SparkLog(SparkSource):
 
     def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
         """The ids of its topics."""
+        if not _source(binding).tells_ids:
+            return {}
         found = {}
         for topic in binding.stream.origin.find_topics(tuple):
             with closing(_source(binding).open(topic, "")) as log:
@@ -253,6 +255,8 @@ class LogBatches(PlannedBatches):
 
     def find_last(self) -> Position:
         """Where the topics end as the run begins."""
+        for topic in self._reader.topics:
+            self._reader.log(topic).settle()
         return self._reader.ends(None)
 
     def find_end(self, position: Position, until: Position) -> Position:

@@ -1,0 +1,440 @@
+"""MQTT 5: a broker that forgets a message once it is acknowledged. So what comes is written to a log first.
+
+One client for each topic filter, with a session that lasts, takes messages of QoS 1 and 2 and appends them to files of
+a local folder. A message is acknowledged once its file is on the disk. Readers read the log, in which each message has
+a number: from there on it is in a table exactly once. Between broker and log it is at least once: a client that dies
+after it has written and before it has acknowledged gets the messages again, with the flag `dup`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import fcntl
+import json
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, ClassVar, NamedTuple, Self
+from urllib.parse import quote, urlsplit
+
+from lakesql.clock import now_ms
+from lakesql.decode import Node, option, read_filled, read_value
+from lakesql.errors import ProfileError, ProjectError, TransientError, not_installed
+from lakesql.location import absolute
+from lakesql.project.duration import Duration, parse_duration
+from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
+from lakesql.source.source import Start
+
+WAITING = 20_000
+"""So many messages that are not acknowledged make a file at once; a broker sends 65,535 of them at most."""
+
+FILE_S = 0.5
+"""How often what has come is written to a file."""
+
+QUIET_S = 1.0
+"""A broker that has sent nothing for so long has sent what it had kept."""
+
+SETTLED_WITHIN_S = 30.0
+"""How long a run waits for that: what comes later is the next one's."""
+
+AWAY_S = 20.0
+"""A broker that is away for so long is told of."""
+
+SESSION_S = 30 * 86_400
+"""How long a broker is asked to keep what comes while nobody reads."""
+
+PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
+
+
+def _read_url(node: Node) -> str:
+    url: str = read_value(node, str, "url")
+    if urlsplit(url).scheme in PORTS and urlsplit(url).hostname:
+        return url
+    fix = "Write `mqtt://host:1883`, or mqtts, ws or wss."
+    raise ProjectError.of("wrong-value", f"{node.shown} is no URL of an MQTT broker.", fix=fix, place=node.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Mqtt(LogSource):
+    """An MQTT broker. A stream's `topic` is a topic or a filter: `plant/+/temperature`, `plant/#`."""
+
+    url: str = option("`mqtt://host:1883`, or `mqtts`, `ws`, `wss`.", read=_read_url)
+    log: str = option(
+        "The folder of the log of messages, one that several machines reach where models may run on any of them.",
+        default=".lakesql/mqtt",
+        read=read_filled,
+    )
+    client_id: str = option(
+        "How the ids of its clients begin. The broker keeps what has come by them, so they are never changed.",
+        default="lakesql",
+        read=read_filled,
+    )
+    username: str = option("The user's name.", default="")
+    password: str = option("The user's password.", default="")
+    trusted_certificates: str = option("A file of the certificates that the broker's is signed by.", default="")
+    certificate: str = option("A file of the client's own certificate.", default="")
+    private_key: str = option("The file of its key.", default="")
+    keep: Duration = option(
+        "How long messages stay in the log, for `rewind` and `rebuild`.",
+        default=Duration("7 days", 7 * 86_400_000),
+        read=parse_duration,
+    )
+
+    kind: ClassVar[str] = "mqtt"
+    label: ClassVar[str] = "MQTT"
+    tells_ends: ClassVar[bool] = False
+    tells_ids: ClassVar[bool] = False
+    modules: ClassVar[tuple[str, ...]] = ("paho",)
+
+    def resolved(self, directory: Path) -> Self:
+        """The connection with the folder of its log absolute."""
+        return replace(self, log=absolute(self.log, directory))
+
+    def check(self) -> str:
+        """Its address and its log."""
+        return f"{self.url}, messages are written to {self.log}"
+
+    def open(self, topic: str, owner: str) -> Log:
+        """The log of a topic filter. With an owner, its client begins to take messages."""
+        log = MqttLog(self.folder(topic))
+        if owner:
+            log.taker = _taker(self, topic)
+        return log
+
+    def folder(self, topic: str) -> Path:
+        """The folder of a filter's log."""
+        return Path(self.log) / quote(self.client_id, safe="") / quote(topic, safe="")
+
+
+class _LogFile(NamedTuple):
+    """A file of the log: the number of its first message, and that of the first one behind it."""
+
+    first: int
+    end: int
+    path: Path
+
+
+class _Line(NamedTuple):
+    """A message in a file of the log; its payload is in base64, and the time is in microseconds."""
+
+    topic: str
+    payload: str
+    received_us: int
+    headers: list[list[str]]
+
+
+@dataclass(slots=True)
+class MqttLog(Log):
+    """The log of one topic filter: one partition, in which each message has a number."""
+
+    folder: Path
+    taker: Taker | None = None
+
+    def starts(self, start: Start) -> LogPlaces:
+        """The first message that is kept, the next one that comes, or the first one of a time."""
+        files = log_files(self.folder)
+        if start == "latest":
+            return self.ends({})
+        if start == "earliest" or not files:
+            return {"0": files[0].first if files else log_end(self.folder)}
+        assert isinstance(start, datetime)
+        at_us = round((start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+        for file in files:
+            for number, line in enumerate(_lines(file), file.first):
+                if line.received_us >= at_us:
+                    return {"0": number}
+        return {"0": log_end(self.folder)}
+
+    def ends(self, places: LogPlaces) -> LogPlaces:
+        """The number of the next message."""
+        return {"0": log_end(self.folder)}
+
+    def settle(self) -> None:
+        """Wait for what the broker has kept."""
+        if self.taker is not None:
+            self.taker.settle()
+
+    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+        """The messages from a number on."""
+        if self.taker is not None:
+            self.taker.check()
+        files = log_files(self.folder)
+        at = place or 0
+        end = until if until is not None else log_end(self.folder)
+        if at < end and (not files or files[0].first > at):
+            raise LogExpiredError(f"messages from {at} on are not in the log {self.folder} any more.")
+        begin = bisect_right(files, at, key=lambda file: file.first) - 1
+        for file in files[max(begin, 0) :]:
+            last = min(file.end, end, at + limit)
+            if at >= last:
+                return
+            lines = _lines(file)[at - file.first : last - file.first]
+            yield LogPage([_record(line, number) for number, line in enumerate(lines, at)], last)
+            limit, at = limit - len(lines), last
+
+
+def _record(line: _Line, number: int) -> LogRecord:
+    headers = [(key, value.encode()) for key, value in line.headers]
+    payload = base64.b64decode(line.payload)
+    return LogRecord(payload, line.received_us, offset=number, headers=headers, topic=line.topic)
+
+
+def log_files(folder: Path) -> list[_LogFile]:
+    """The files of a log, in the order of their messages."""
+    found = []
+    for path in folder.glob("*.jsonl"):
+        first, _, end = path.stem.partition("-")
+        found.append(_LogFile(int(first), int(end), path))
+    return sorted(found)
+
+
+def log_end(folder: Path) -> int:
+    """The number of the next message of a log."""
+    files = log_files(folder)
+    if files:
+        return files[-1].end
+    noted = folder / "end"
+    return int(noted.read_text()) if noted.is_file() else 0
+
+
+def _lines(file: _LogFile) -> list[_Line]:
+    with file.path.open("rb") as lines:
+        return [_Line(*json.loads(line)) for line in lines]
+
+
+def append_file(folder: Path, lines: Sequence[_Line]) -> None:
+    """Write messages to the end of a log. They are on the disk when it returns."""
+    first = log_end(folder)
+    path = folder / f"{first:020d}-{first + len(lines):020d}.jsonl"
+    beside = path.with_suffix(".new")
+    with beside.open("wb") as file:
+        file.writelines(json.dumps(line).encode() + b"\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+    _sync(folder)
+
+
+def remove_old(folder: Path, before_ms: int) -> None:
+    """Remove the files whose last message is older than a time. The number of the next message is kept."""
+    old = [file for file in log_files(folder) if file.path.stat().st_mtime * 1000 < before_ms]
+    if not old:
+        return
+    beside = folder / "end.new"
+    beside.write_text(str(log_end(folder)))
+    beside.rename(folder / "end")
+    _sync(folder)
+    for file in old:
+        file.path.unlink()
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    os.fsync(opened)
+    os.close(opened)
+
+
+_TAKERS: dict[tuple[Mqtt, str], Taker] = {}
+_TAKERS_LOCK = threading.Lock()
+
+
+def _taker(source: Mqtt, topic: str) -> Taker:
+    """The one of this process that takes the messages of a filter."""
+    with _TAKERS_LOCK:
+        found = _TAKERS.get((source, topic))
+        if found is None or not found.is_alive():
+            found = _TAKERS[source, topic] = Taker(source, topic)
+            found.start()
+            atexit.register(found.stop)
+        return found
+
+
+class Taker(threading.Thread):
+    """Takes messages from a broker and appends them to a log, while no other process does."""
+
+    def __init__(self, source: Mqtt, topic: str) -> None:
+        super().__init__(name=f"mqtt {topic}", daemon=True)
+        self._source, self._topic = source, topic
+        self._folder = source.folder(topic)
+        self._messages: list[Any] = []
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._failure: Exception | None = None
+        self._away_since: float | None = time.monotonic()
+        self._last_at = time.monotonic()
+        self._is_writing = False
+        self._takes = True
+
+    def settle(self) -> None:
+        """Return once the broker has sent what it had kept, and that is in the log. Raises what keeps it from it."""
+        deadline = time.monotonic() + SETTLED_WITHIN_S
+        while time.monotonic() < deadline:
+            self.check()
+            if self._is_quiet() or not self._takes:
+                return
+            time.sleep(0.05)
+        self.check(0)
+
+    def check(self, away_s: float = AWAY_S) -> None:
+        """Raise what keeps messages from coming."""
+        if self._failure is not None:
+            raise self._failure
+        since = self._away_since
+        if since is not None and self._takes and time.monotonic() - since > away_s:
+            what = f"The MQTT broker at {self._source.url} does not answer."
+            raise TransientError.of("connection-unreachable", what)
+
+    def stop(self) -> None:
+        """Write and acknowledge what has come, and end."""
+        self._stopping.set()
+        if self.is_alive() and threading.current_thread() is not self:
+            self.join(10)
+
+    def run(self) -> None:
+        """Take messages until it is stopped."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / "lock").open("w") as lock:
+                while not self._stopping.is_set():
+                    self._takes = _is_locked(lock)
+                    if self._takes:
+                        self._take()
+                        return
+                    self._stopping.wait(QUIET_S)  # another process takes them
+        except Exception as error:
+            self._failure = error if isinstance(error, TransientError | ProfileError) else _explain(error, self._source)
+
+    def _take(self) -> None:
+        for left in self._folder.glob("*.new"):
+            left.unlink()
+        client = self._connect()
+        client.loop_start()
+        cleaned_ms = 0
+        try:
+            while not self._stopping.is_set() and self._failure is None:
+                with self._changed:
+                    self._changed.wait_for(self._is_full, FILE_S)
+                    taken, self._messages = self._messages, []
+                    self._is_writing = bool(taken)
+                self._write(client, taken)
+                self._is_writing = False
+                if now_ms() - cleaned_ms > 60_000:
+                    cleaned_ms = now_ms()
+                    remove_old(self._folder, cleaned_ms - self._source.keep.length_ms)
+            with self._changed:
+                taken, self._messages = self._messages, []
+            self._write(client, taken)
+        finally:
+            client.disconnect()
+            client.loop_stop()
+
+    def _is_quiet(self) -> bool:
+        is_written = not self._messages and not self._is_writing
+        return self._away_since is None and is_written and time.monotonic() - self._last_at > QUIET_S
+
+    def _is_full(self) -> bool:
+        return len(self._messages) >= WAITING or self._stopping.is_set()
+
+    def _write(self, client: Any, messages: Sequence[Any]) -> None:
+        """Append messages, and acknowledge them then."""
+        if not messages:
+            return
+        append_file(self._folder, [_line(message) for message in messages])
+        for message in messages:
+            if message.qos:
+                client.ack(message.mid, message.qos)
+
+    def _connect(self) -> Any:
+        try:
+            import paho.mqtt.client as mqtt
+            from paho.mqtt.enums import CallbackAPIVersion
+            from paho.mqtt.packettypes import PacketTypes
+            from paho.mqtt.properties import Properties
+        except ModuleNotFoundError:
+            raise not_installed("paho.mqtt", "mqtt") from None
+        url = urlsplit(self._source.url)
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=f"{self._source.client_id}-{sha256(self._topic.encode()).hexdigest()[:12]}",
+            protocol=mqtt.MQTTv5,
+            transport="websockets" if url.scheme in ("ws", "wss") else "tcp",
+            manual_ack=True,
+        )
+        if self._source.username:
+            client.username_pw_set(self._source.username, self._source.password)
+        if url.scheme in ("mqtts", "wss"):
+            client.tls_set(
+                self._source.trusted_certificates or None,
+                self._source.certificate or None,
+                self._source.private_key or None,
+            )
+        client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
+        client.on_message, client.on_subscribe = self._on_message, self._on_subscribe
+        client.reconnect_delay_set(1, 5)
+        wanted: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        wanted.SessionExpiryInterval, wanted.ReceiveMaximum = SESSION_S, 65_535
+        client.connect_async(str(url.hostname), url.port or PORTS[url.scheme], clean_start=False, properties=wanted)
+        return client
+
+    def _on_connect(self, client: Any, _: Any, flags: Any, reason: Any, __: Any) -> None:
+        if reason.is_failure:
+            what = f"The MQTT broker at {self._source.url} refuses the client: {reason}."
+            is_login = reason.value in (0x86, 0x87, 0x8C)
+            self._failure = (
+                ProfileError.of("wrong-credentials", what)
+                if is_login
+                else TransientError.of("connection-unreachable", what)
+            )
+            return
+        self._last_at = time.monotonic()
+        client.subscribe(self._topic, qos=1)
+
+    def _on_subscribe(self, _: Any, __: Any, ___: Any, reasons: Sequence[Any], ____: Any) -> None:
+        if any(reason.is_failure for reason in reasons):
+            what = f"The MQTT broker does not let the client read '{self._topic}': {reasons[0]}."
+            self._failure = ProfileError.of("topic-forbidden", what)
+            return
+        self._last_at = time.monotonic()
+        self._away_since = None
+
+    def _on_disconnect(self, *_: Any) -> None:
+        with self._changed:
+            # The broker sends the others again, as they were not acknowledged.
+            self._messages = [message for message in self._messages if not message.qos]
+        self._away_since = self._away_since or time.monotonic()
+
+    def _on_message(self, _: Any, __: Any, message: Any) -> None:
+        message.timestamp = time.time_ns() // 1000
+        self._last_at = time.monotonic()
+        with self._changed:
+            self._messages.append(message)
+            if len(self._messages) >= WAITING:
+                self._changed.notify()
+
+
+def _line(message: Any) -> _Line:
+    headers = [[key, value] for key, value in getattr(message.properties, "UserProperty", [])]
+    headers += [[f"mqtt.{name}", "true"] for name in ("dup", "retain") if getattr(message, name)]
+    payload = base64.b64encode(message.payload).decode()
+    return _Line(message.topic, payload, int(message.timestamp), [*headers, ["mqtt.qos", str(message.qos)]])
+
+
+def _is_locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _explain(error: Exception, source: Mqtt) -> Exception:
+    if isinstance(error, OSError) and error.filename:
+        return TransientError.of("storage-unreachable", f"The log {source.log} cannot be written: {error}")
+    return TransientError.of("connection-unreachable", f"The MQTT broker at {source.url} does not answer: {error}")

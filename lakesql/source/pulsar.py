@@ -1,0 +1,278 @@
+"""Apache Pulsar: a topic or its partitions. A message is found by its ledger, its entry and its place in a batch.
+
+Pulsar deletes what no subscription holds, so each query has a durable one, which takes no messages and only keeps them:
+it is moved on behind a batch that is in the table, and always one batch late. So the message that was read last is
+there when a query continues; where it is not, something has removed what the subscription held.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lakesql.decode import option
+from lakesql.errors import LakesqlError, ProfileError, TransientError, not_installed
+from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
+from lakesql.source.source import Start
+
+if TYPE_CHECKING:
+    from lakesql.source.stream_state import Position
+
+PAGE_RECORDS = 10_000
+
+QUEUE_RECORDS = 5_000
+"""How many messages a reader has the broker send ahead."""
+
+WAIT_MS = 2_000
+"""How long a reader waits for a message that the broker says it has."""
+
+ANSWERS_WITHIN_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Pulsar(LogSource):
+    """A Pulsar cluster. A short name of a topic is one of the tenant `public` and the namespace `default`."""
+
+    url: str = option("`pulsar://host:6650`, or `pulsar+ssl://…`.")
+    token: str = option("A token by which clients log in.", default="")
+    trusted_certificates: str = option("A file of the certificates that the broker's is signed by.", default="")
+    certificate: str = option("A file of the client's own certificate, for a login by TLS.", default="")
+    private_key: str = option("The file of its key.", default="")
+    subscription_prefix: str = option(
+        "How the names of the subscriptions begin that keep what models have not read yet.", default="lakesql-"
+    )
+    read_compacted: bool = option(
+        "Of topics that are compacted: read the newest message of each key alone, as far as they are.", default=False
+    )
+
+    kind: ClassVar[str] = "pulsar"
+    label: ClassVar[str] = "Pulsar"
+    numbers_records: ClassVar[bool] = False
+    has_offsets: ClassVar[bool] = False
+    tells_ids: ClassVar[bool] = False
+    modules: ClassVar[tuple[str, ...]] = ("pulsar",)
+
+    def check(self) -> str:
+        """Its address."""
+        return self.url
+
+    def open(self, topic: str, owner: str) -> Log:
+        """A topic, with a subscription of the owner's, where there is one."""
+        subscription = f"{self.subscription_prefix}{owner}" if owner else ""
+        return PulsarTopic(self._client(), topic, subscription, self.read_compacted)
+
+    def _client(self) -> Any:
+        try:
+            import pulsar
+        except ModuleNotFoundError:
+            raise not_installed("pulsar", "pulsar") from None
+        login: Any = pulsar.AuthenticationToken(self.token) if self.token else None
+        if self.certificate:
+            login = pulsar.AuthenticationTLS(self.certificate, self.private_key)
+        with _explained(self.url):
+            return pulsar.Client(
+                self.url,
+                authentication=login,
+                operation_timeout_seconds=ANSWERS_WITHIN_S,
+                tls_trust_certs_file_path=self.trusted_certificates or None,
+                tls_validate_hostname=True,
+                logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),  # it would print
+            )
+
+    @classmethod
+    def supposed_position(cls, names: Sequence[str]) -> Position:
+        """A message of each topic was read."""
+        return {name: {"0": [0, 0, -1]} for name in names}
+
+
+@dataclass(slots=True)
+class PulsarTopic(Log):
+    """One topic. Without a `subscription` nothing is kept for the reader."""
+
+    client: Any
+    name: str
+    subscription: str
+    read_compacted: bool
+    _names: dict[str, str] = field(default_factory=dict)
+    _holders: dict[str, Any] = field(default_factory=dict)
+    _held: dict[str, LogPlace] = field(default_factory=dict)
+
+    def starts(self, start: Start) -> LogPlaces:
+        """The partitions, from the first message on, from the last one on, or from a time on."""
+        self._find_partitions()
+        if start == "earliest":
+            return dict.fromkeys(self._names)
+        if start == "latest":
+            return {partition: self._last(partition) for partition in self._names}
+        assert isinstance(start, datetime)
+        at = start if start.tzinfo else start.replace(tzinfo=UTC)
+        return {partition: {"from": round(at.timestamp() * 1000)} for partition in self._names}
+
+    def partitions(self, places: LogPlaces) -> LogPlaces:
+        """All partitions: a new one from its first message on."""
+        self._find_partitions()
+        return {**dict.fromkeys(self._names), **places}
+
+    def ends(self, places: LogPlaces) -> LogPlaces:
+        """The last message of each partition."""
+        self._find_partitions()
+        return {partition: self._last(partition) for partition in self._names}
+
+    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+        """The messages behind a place, up to the last one that is there."""
+        end = until if until is not None else self._last(partition)
+        if end is None or limit <= 0:
+            return
+        with self._reader(partition, place) as reader:
+            if isinstance(place, list) and not self.read_compacted:
+                first = self._next(reader)
+                if first is None or _place_of(first) != place:
+                    raise LogExpiredError(f"message {_said(place)} is gone, and perhaps some behind it.")
+            records: list[LogRecord] = []
+            reached = place
+            while len(records) < limit and not _is_up_to(end, reached):
+                message = self._next(reader)
+                if message is None or not _is_up_to(_place_of(message), end):
+                    break
+                reached = _place_of(message)
+                records.append(_record(message, int(partition)))
+                if len(records) % PAGE_RECORDS == 0:
+                    yield LogPage(records[-PAGE_RECORDS:], reached)
+        if left := len(records) % PAGE_RECORDS:
+            yield LogPage(records[-left:], reached)
+
+    def release(self, places: LogPlaces) -> None:
+        """Acknowledge what was read before the last batch: the message that was read last stays."""
+        import pulsar
+
+        for partition, place in places.items():
+            before = self._held.get(partition, place)
+            self._held[partition] = place
+            if before != place and isinstance(before, list) and partition in self._holders:
+                with _explained(self.name):
+                    self._holders[partition].acknowledge_cumulative(pulsar.MessageId(-1, *before))
+
+    def close(self) -> None:
+        """Close the client, and with it all readers. The subscriptions stay."""
+        with suppress(Exception):  # it says that it is closed already, where a broker is away
+            self.client.close()
+
+    def _find_partitions(self) -> None:
+        """Look which partitions there are, and hold those that are new."""
+        import pulsar
+
+        with _explained(self.name):
+            found = self.client.get_topic_partitions(self.name)
+            for name in found:
+                number = name.rpartition("-partition-")[2] if "-partition-" in name else "0"
+                self._names[number] = name
+                if self.subscription and number not in self._holders:
+                    self._holders[number] = self.client.subscribe(
+                        name,
+                        self.subscription,
+                        consumer_type=pulsar.ConsumerType.Exclusive,
+                        initial_position=pulsar.InitialPosition.Earliest,
+                        receiver_queue_size=0,
+                    )
+
+    def _last(self, partition: str) -> LogPlace:
+        """The place of the last message; None where there is none."""
+        import pulsar
+
+        with _explained(self.name), closing(self._open_reader(partition, pulsar.MessageId.latest)) as reader:
+            message = self._next(reader) if reader.has_message_available() else None
+            return None if message is None else _place_of(message)
+
+    @contextmanager
+    def _reader(self, partition: str, place: LogPlace) -> Iterator[Any]:
+        """A reader that begins with the message of a place, or with the first one of a time."""
+        import pulsar
+
+        with _explained(self.name):
+            begin = pulsar.MessageId(-1, *place) if isinstance(place, list) else pulsar.MessageId.earliest
+            with closing(self._open_reader(partition, begin)) as reader:
+                if isinstance(place, dict):
+                    reader.seek(place["from"])
+                yield reader
+
+    def _open_reader(self, partition: str, begin: Any) -> Any:
+        return self.client.create_reader(
+            self._names[partition],
+            begin,
+            receiver_queue_size=QUEUE_RECORDS,
+            start_message_id_inclusive=True,
+            is_read_compacted=self.read_compacted,
+        )
+
+    def _next(self, reader: Any) -> Any:
+        """The next message; None where there is none any more."""
+        import _pulsar
+
+        try:
+            return reader.read_next(WAIT_MS)
+        except _pulsar.Timeout:
+            return reader.read_next(ANSWERS_WITHIN_S * 1000) if reader.has_message_available() else None
+
+
+def _place_of(message: Any) -> list[int]:
+    id_ = message.message_id()
+    return [id_.ledger_id(), id_.entry_id(), id_.batch_index()]
+
+
+def _order(place: LogPlace) -> tuple[int, ...]:
+    """A message that is no batch, and one of which only the entry is named, is behind all of its entry."""
+    if not isinstance(place, list):
+        return (-1,)
+    ledger, entry, index = place
+    return ledger, entry, index if index >= 0 else 2**31
+
+
+def _is_up_to(place: LogPlace, end: LogPlace) -> bool:
+    return _order(place) <= _order(end)
+
+
+def _said(place: Sequence[int]) -> str:
+    return ":".join(map(str, place))
+
+
+def _record(message: Any, partition: int) -> LogRecord:
+    headers = [(key, value.encode()) for key, value in message.properties().items()]
+    headers.append(("message_id", _said(_place_of(message)).encode()))
+    if message.event_timestamp():
+        headers.append(("event_timestamp", str(message.event_timestamp()).encode()))
+    key = message.partition_key()
+    return LogRecord(
+        None if message.has_null_value() else message.data(),
+        message.publish_timestamp() * 1000,
+        key.encode() if key else None,
+        partition,
+        headers=headers,
+    )
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """What the client raises as an error of lakesql's."""
+    import pulsar
+
+    try:
+        yield
+    except pulsar.PulsarException as error:
+        raise _explain(error, name) from None
+
+
+def _explain(error: Exception, name: str) -> LakesqlError:
+    kind = type(error).__name__
+    if kind in ("AuthenticationError", "ErrorGettingAuthenticationData"):
+        return ProfileError.of("wrong-credentials", f"Pulsar does not take the login: {error}")
+    if kind == "AuthorizationError":
+        return ProfileError.of("topic-forbidden", f"Topic '{name}' may not be read: {error}")
+    if kind in ("TopicNotFound", "NotFound", "InvalidTopicName"):
+        return ProfileError.of("unknown-topic", f"There is no topic '{name}' in Pulsar: {error}")
+    if kind in ("InvalidUrl", "InvalidConfiguration"):
+        return ProfileError.of("client-option", f"The Pulsar client cannot be opened: {error}")
+    return TransientError.of("connection-unreachable", f"Pulsar does not answer as it should, of '{name}': {error}")
