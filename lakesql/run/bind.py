@@ -76,6 +76,8 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             place=stream.place,
         )
     binding = StreamBinding(stream, connections[stream.connection])
+    if problems := list(binding.source.problems(stream.origin, stream.place)):
+        raise ProjectError(problems)
     if stream.registry:
         return _with_registry(manifest, binding)
     if stream.record_format.has_typed_rows and not stream.schema and binding.source.brings != "files":

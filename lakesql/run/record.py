@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from lakesql.engine.sources.broker import open_broker, open_java
 from lakesql.engine.spark.jars import ensure_jars, user_cache
@@ -21,6 +20,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.observe.download import download_bars
 from lakesql.project.files import write_atomically
 from lakesql.source.kafka import Kafka
+from lakesql.source.origin import recorded_folder
 from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import SparkType
@@ -61,7 +61,7 @@ def record_stream(
         jars = ensure_jars(frozenset({"kafka"}), home, say, show=show)
     with open_java(java, jars) as jvm, open_broker(jvm, connection) as broker:
         topics = broker.find_topics(stream.origin, stream.place)
-        folders = {topic: folder / quote(topic, safe="") for topic in topics}
+        folders = {topic: folder / recorded_folder(topic) for topic in topics}
         if not replace:
             _check_empty(folders.values())
         found = sorted(

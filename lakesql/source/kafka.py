@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -12,8 +13,13 @@ from lakesql.source.origin import Brings
 from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, lowest_offsets, offsets_of
 
 if TYPE_CHECKING:
+    from lakesql.errors import Place, Problem
+    from lakesql.source.origin import StreamOrigin
     from lakesql.source.seen_files import StoredFiles
     from lakesql.source.stream_state import Position, SourceState
+
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,16 @@ class Kafka(Source):
     def cluster(self) -> Kafka | None:
         """This one."""
         return self
+
+    def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
+        """Each name that no topic of Kafka's can have."""
+        from lakesql.errors import Problem
+
+        for name in origin.find_topics(tuple):
+            if not _TOPIC.match(name):
+                what = f"'{name}' is not the name of a topic of Kafka's."
+                why = "It has at most 249 letters, digits, '.', '_' and '-'."
+                yield Problem("bad-topic", what, why, place=place)
 
     def check(self) -> str:
         """Its address. Whether somebody answers there is asked by `lakesql debug`."""

@@ -1,8 +1,8 @@
 """Apache Pulsar: a topic or its partitions. A message is found by its ledger, its entry and its place in a batch.
 
 Pulsar deletes what no subscription holds, so each query has a durable one, which takes no messages and only keeps them:
-it is moved on behind a batch that is in the table, and always one batch late. So the message that was read last is
-there when a query continues; where it is not, something has removed what the subscription held.
+it is moved on once a batch is in the table, but not behind its last entry. So the message that was read last is there
+when a query continues; where it is not, something has removed what the subscription held.
 """
 
 from __future__ import annotations
@@ -146,15 +146,17 @@ class PulsarTopic(Log):
             yield LogPage(records[-left:], reached)
 
     def release(self, places: LogPlaces) -> None:
-        """Acknowledge what was read before the last batch: the message that was read last stays."""
+        """Acknowledge the entries before the one that was read last, which may have been read in part."""
         import pulsar
 
         for partition, place in places.items():
-            before = self._held.get(partition, place)
+            if place == self._held.get(partition) or not isinstance(place, list) or partition not in self._holders:
+                continue
             self._held[partition] = place
-            if before != place and isinstance(before, list) and partition in self._holders:
+            ledger, entry, _ = place
+            if entry > 0:
                 with _explained(self.name):
-                    self._holders[partition].acknowledge_cumulative(pulsar.MessageId(-1, *before))
+                    self._holders[partition].acknowledge_cumulative(pulsar.MessageId(-1, ledger, entry - 1, -1))
 
     def close(self) -> None:
         """Close the client, and with it all readers. The subscriptions stay."""

@@ -160,6 +160,10 @@ class Source(Protocol):
         """The cluster that is asked for topics, and for their newest records, if there is one."""
         return None
 
+    def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
+        """What of an origin cannot be in it, such as the name of a topic."""
+        return iter(())
+
     def rebuilt_since(self, at_ms: int | None) -> Source:
         """This source where it is read from that time on, as all before it was removed."""
         return self

@@ -75,6 +75,11 @@ open-api 1.12.0, Apicurio 3.3.3 for Java 17)."""
 
 def fetch_server(name: str) -> list[Path]:
     """All jars of a server of `SERVERS`; fetched when they are not in the user's cache."""
+    return sorted(fetch_folder(name).glob("*.jar"))
+
+
+def fetch_folder(name: str) -> Path:
+    """The folder with the jars of a server, or with what its archive holds; fetched as these are."""
     module = render_module(SERVERS[name])
     folder = user_cache(os.environ) / "test-servers" / f"{name}-{hashlib.sha256(module.encode()).hexdigest()[:12]}"
     if not folder.exists():
@@ -87,7 +92,7 @@ def fetch_server(name: str) -> list[Path]:
             except OSError:
                 if not folder.exists():  # else another process was faster
                     raise
-    return sorted(folder.glob("*.jar"))
+    return folder
 
 
 def class_path(name: str, *more: Path) -> str:

@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.servers.jars import fetch_server
+from tests.servers.jars import fetch_folder
 from tests.servers.process import LOOPBACK, free_ports, spawn, stop, wait_until
 
 STARTS_WITHIN_S = 240
@@ -29,8 +29,7 @@ class PulsarServer:
 
     def start(self) -> None:
         """Return when its namespace `public/default` is there."""
-        jar = fetch_server("pulsar")[0]
-        home = next(folder for folder in jar.parents if (folder / "bin" / "pulsar").is_file())
+        (home,) = fetch_folder("pulsar").glob("apache-pulsar-*")
         conf, data = self._directory / "standalone.conf", self._directory / "data"
         conf.write_text(self._configure((home / "conf" / "standalone.conf").read_text()))
         given = {

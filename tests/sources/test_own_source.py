@@ -120,3 +120,36 @@ def test_no_command_but_a_run_runs_its_code(project: Project, bus: redis.Redis) 
             [sys.executable, "-m", "lakesql.cli.main", *words, *directory], capture_output=True, text=True, timeout=120
         )
         assert "this ran" not in done.stdout + done.stderr
+
+
+def test_a_select_that_keeps_state_counts_each_record_once(project: Project, bus: redis.Redis) -> None:
+    columns = {"id": "int", "at": "timestamp"}
+    project.stream(
+        "s",
+        columns,
+        connection="bus",
+        topic="orders",
+        max_per_batch=7,
+        watermark={"column": "at", "delay": "10 minutes"},
+    )
+    windows = "SELECT window.start AS begin, count(*) AS n FROM {s} GROUP BY window(at, '1 hour')"
+    project.model("m", windows, mode="upsert", keys=["begin"])
+    for number in range(40):
+        fields = {"id": number, "at": f"2026-03-01T{number // 10:02}:{number % 10:02}:00Z"}
+        bus.xadd("orders", {"value": json.dumps(fields)})
+    project.run().check()
+    bus.xadd("orders", {"value": json.dumps({"id": 40, "at": "2026-03-01T03:30:00Z"})})
+    project.run().check()
+    assert [row["n"] for row in project.rows("m", "begin")] == [10, 10, 10, 11]
+
+
+def test_two_streams_of_one_model(project: Project, bus: redis.Redis) -> None:
+    project.stream("t", {"id": "int"}, connection="bus", topic="returns")
+    project.model("m", "SELECT id FROM {s} UNION ALL SELECT id FROM {t}", mode="append")
+    send(bus, 1, 2)
+    bus.xadd("returns", {"value": json.dumps({"id": 3})})
+    project.run().check()
+    send(bus, 4)
+    bus.xadd("returns", {"value": json.dumps({"id": 5})})
+    project.run().check()
+    assert numbers(project) == [1, 2, 3, 4, 5]

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
-from lakesql.engine.sources.raw import planned_batches, read_raw
+from lakesql.engine.sources.raw import end_by_themselves, planned_batches, read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
@@ -114,9 +115,10 @@ class ModelQuery:
         self._ends_by_itself = isinstance(trigger, AvailableNow)
         self._taken = self._open_taken(session)
         self.sink = _without_unreadable(session, self.sink)
+        self.sink = _named(self.sink, self._ends_by_itself)
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
-        planned = None if select.query.stateful else planned_batches(session, bindings, identity.owner)
+        planned = None if select.query.stateful else planned_batches(session, bindings)
         if planned is not None:
             handle = self._handler(self.sink, write_batch, trigger, session)
             query = PlannedQuery(session, identity.owner, identity.folder, planned, handle, trigger)
@@ -131,6 +133,7 @@ class ModelQuery:
         self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
         companion = _without_unreadable(session, replace(self.sink, progress=self.sink.companion))
+        companion = _named(companion, self._ends_by_itself)
         self._start(read_records(session, companion.bindings), companion, write_dead_letter_batch, "append", trigger)
         self._watch_end(session)
 
@@ -285,13 +288,32 @@ class ModelQuery:
         handle = self._handler(sink, write, trigger, rows.sparkSession)
         writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
         writer = writer.option("checkpointLocation", identity.folder).queryName(identity.owner)
+        is_to_be_ended = isinstance(trigger, AvailableNow) and not end_by_themselves(sink.bindings)
         match trigger:
+            case AvailableNow() if is_to_be_ended:
+                writer = writer.trigger(processingTime="0 seconds")
             case AvailableNow():
                 writer = writer.trigger(availableNow=True)
             case Every(interval_ms=interval_ms):
                 writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
         with changed_settings(rows.sparkSession, _checkpoint_settings(rows.sparkSession, sink)):
-            self._queries.append(writer.start())
+            query = writer.start()
+        self._queries.append(query)
+        if is_to_be_ended:
+            threading.Thread(target=_end, args=(query,), name=f"end of {identity.owner}", daemon=True).start()
+
+
+def _named(sink: Sink, is_bounded: bool) -> Sink:
+    """The query with streams that know which one reads them, and whether it ends by itself."""
+    owner = sink.progress.identity.owner
+    return sink.over(tuple(replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings))
+
+
+def _end(query: StreamingQuery) -> None:
+    """Stop a query once it has read all that its streams give it."""
+    with suppress(Exception):  # the query has it too
+        query.processAllAvailable()
+    query.stop()
 
 
 def _without_unreadable(session: SparkSession, sink: Sink) -> Sink:

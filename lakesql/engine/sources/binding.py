@@ -37,7 +37,8 @@ class StreamBinding:
     `set_aside` are the paths of files that are left out. `file_order` are the files of a batch of a change feed, in
     which the changes of one come before those of the next. `table` is the table of the project that is read, if one is:
     its columns are the stream's. `registry` has the schemas that a topic's values name, `schemas` are those that are
-    known, and `schemas_folder` is where these are kept.
+    known, and `schemas_folder` is where these are kept. `query` is the name of the query that
+    reads it, the same in each run, and `is_bounded`: it reads up to what is there as it begins.
     """
 
     stream: Stream
@@ -61,6 +62,8 @@ class StreamBinding:
     registry: Registry | None = None
     schemas: StreamSchemas | None = None
     schemas_folder: str = ""
+    query: str = ""
+    is_bounded: bool = False
 
     @property
     def glob(self) -> str | None:

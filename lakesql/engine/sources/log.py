@@ -6,15 +6,19 @@ or reads several streams, Spark plans the batches, and asks a data source for th
 
 from __future__ import annotations
 
-import threading
+import base64
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
@@ -51,21 +55,24 @@ class SparkLog(SparkSource):
     """A topic of a log, or several."""
 
     kind: ClassVar[str] = LogSource.reader
+    ends_by_itself: ClassVar[bool] = False
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The records as they arrive, in batches that Spark plans."""
+        """The records as they arrive, in batches that Spark plans. The driver reads them all the same."""
         check_origin(binding)
-        raise NotImplementedError
+        session.dataSource.register(LogDataSource)
+        packed = base64.b64encode(pickle.dumps((LogReader.of(binding), binding.is_bounded)))
+        return session.readStream.format(LogDataSource.name()).option("reader", packed.decode()).load()
 
-    def planned_batches(self, session: SparkSession, binding: StreamBinding, owner: str) -> PlannedBatches | None:
+    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
         """What the driver reads at a time."""
         check_origin(binding)
-        return LogBatches(session, LogReader.of(binding, owner))
+        return LogBatches(session, LogReader.of(binding))
 
     def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
         """The records that are there now, from the stream's start on."""
         check_origin(binding)
-        with closing(LogReader.of(binding, "")) as reader:
+        with closing(LogReader.of(binding)) as reader:
             pages = [page for _, page in reader.read_all(reader.starts(), None)]
             return as_frame(session, pages)
 
@@ -142,24 +149,23 @@ class LogReader:
     topics: tuple[str, ...]
     start: Any
     limit: int
-    owner: str
+    query: str
     _logs: dict[str, Log] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _reached: tuple[Position, Position] = (None, None)
 
     @classmethod
-    def of(cls, binding: StreamBinding, owner: str) -> LogReader:
-        """The reader of a stream, for a query that has a name."""
-        stream = binding.stream
+    def of(cls, binding: StreamBinding) -> LogReader:
+        """The reader of a stream."""
+        stream, source = binding.stream, binding.source
+        assert isinstance(source, LogSource)
         topics = tuple(stream.origin.find_topics(tuple))
-        limit = stream.max_per_batch or BATCH_RECORDS
-        return cls(_source(binding), stream.name, topics, stream.start, limit, owner)
+        return cls(source, stream.name, topics, stream.start, stream.max_per_batch or BATCH_RECORDS, binding.query)
 
     def log(self, topic: str) -> Log:
         """The log of a topic."""
-        with self._lock:
-            if topic not in self._logs:
-                self._logs[topic] = self.source.open(topic, self.owner)
-            return self._logs[topic]
+        if topic not in self._logs:
+            self._logs[topic] = self.source.open(topic, self.query)
+        return self._logs[topic]
 
     def close(self) -> None:
         """Let all clients go."""
@@ -184,11 +190,44 @@ class LogReader:
         """Where the topics end now."""
         return {topic: dict(self.log(topic).ends(places)) for topic, places in self.partitions(position).items()}
 
+    def last(self) -> dict[str, LogPlaces]:
+        """Where the topics end, with all that was sent until now."""
+        for topic in self.topics:
+            self.log(topic).settle()
+        return self.ends(None)
+
     def release(self, position: LogPosition) -> None:
         """Let go of what lies before a position."""
         for topic in self.topics:
             if topic in position:
                 self.log(topic).release(position[topic])
+
+    def read_following(
+        self, position: LogPosition, until: LogPosition | None
+    ) -> tuple[dict[str, dict[str, Any]], list[LogPage]]:
+        """The next records behind a position, and where they end; no pages where there are none.
+
+        Where partitions have ended, those that begin behind them are read too.
+        """
+        known, at = self._reached
+        start = self.partitions(at if known == position else position)
+        while True:
+            end, pages = self.read_next(start, until)
+            if any(page.records for page in pages):
+                return end, pages
+            following = self.partitions(end)
+            if {*_names(following)} == {*_names(start)}:
+                self._reached = (position, end)
+                return end, []
+            start = following
+
+    def read_between(self, start: LogPosition, end: LogPosition) -> list[LogPage]:
+        """The records between two positions."""
+        begin = {
+            topic: {partition: start.get(topic, {}).get(partition) for partition in places}
+            for topic, places in end.items()
+        }
+        return [page for _, page in self.read_all(begin, end)]
 
     def read_next(
         self, position: LogPosition, until: LogPosition | None
@@ -216,6 +255,9 @@ class LogReader:
         share = -(-limit // len(wanted)) if limit is not None else None
         size = BATCH_BYTES // len(wanted)
 
+        for topic in self.topics:
+            self.log(topic)  # opened here: the threads share it
+
         def read(one: tuple[str, str, Any]) -> list[tuple[tuple[str, str], LogPage]]:
             topic, partition, place = one
             end = None if until is None else until[topic][partition]
@@ -241,7 +283,7 @@ class LogReader:
                 f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}",
                 why="It was not read for longer than the log keeps its records, or these were deleted.",
                 fix="Bring them back if there is a copy. To go on with what is there, which leaves out what is gone: "
-                f"lakesql rewind {self.owner} --to TIME. To read again all that is there: lakesql rebuild {self.owner}",
+                f"lakesql rewind {self.query} --to TIME. To read again all that is there: lakesql rebuild {self.query}",
             ) from None
 
 
@@ -251,31 +293,21 @@ class LogBatches(PlannedBatches):
     def __init__(self, session: SparkSession, reader: LogReader) -> None:
         self._session, self._reader = session, reader
         self._ahead: tuple[Position, Position, list[LogPage]] | None = None
-        self._reached: tuple[Position, Position] = (None, None)
 
     def find_last(self) -> Position:
         """Where the topics end as the run begins."""
-        for topic in self._reader.topics:
-            self._reader.log(topic).settle()
-        return self._reader.ends(None)
+        return self._reader.last()
 
     def find_end(self, position: Position, until: Position) -> Position:
         """The place behind the next records. A stream that has read nothing yet notes first where it begins."""
         if position is None:
             return self._reader.starts()
         self._reader.release(position)
-        known, at = self._reached
-        start = self._reader.partitions(at if known == position else position)
-        while True:
-            end, pages = self._reader.read_next(start, until)
-            if any(page.records for page in pages):
-                self._ahead = (position, end, pages)
-                return end
-            following = self._reader.partitions(end)
-            if {*_names(following)} == {*_names(start)}:
-                self._reached = (position, end)
-                return None
-            start = following  # a partition has ended, and others begin behind it
+        end, pages = self._reader.read_following(position, until)
+        if not pages:
+            return None
+        self._ahead = (position, end, pages)
+        return end
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
         """The records that `find_end` has read, or those between the same two positions."""
@@ -284,15 +316,11 @@ class LogBatches(PlannedBatches):
             return as_frame(self._session, ahead[2])
         if start is None:
             return as_frame(self._session, [])
-        begin = {
-            topic: {partition: start.get(topic, {}).get(partition) for partition in places}
-            for topic, places in end.items()
-        }
-        return as_frame(self._session, [page for _, page in self._reader.read_all(begin, end)])
+        return as_frame(self._session, self._reader.read_between(start, end))
 
     def report(self, position: Position) -> Mapping[str, Any]:
         """Where it stands and where its topics end, where both are numbers."""
-        if position is None or not self._reader.source.numbers_records:
+        if position is None or not self._reader.source.loaded().numbers_records:
             return {}
         return {"endOffset": position, "latestOffset": self._reader.ends(position)}
 
@@ -303,6 +331,69 @@ class LogBatches(PlannedBatches):
 
 def _names(position: LogPosition) -> Iterator[tuple[str, str]]:
     return ((topic, partition) for topic, places in position.items() for partition in places)
+
+
+class LogDataSource(DataSource):
+    """A stream of a log for Spark's own planning: a process beside the driver reads each batch once."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format by which it is registered."""
+        return "lakesql_log"
+
+    def schema(self) -> str:
+        """The shape of raw records."""
+        return RAW
+
+    def simpleStreamReader(self, schema: T.StructType) -> SimpleDataSourceStreamReader:  # noqa: N802  Spark's name
+        """What reads the stream that the options have packed."""
+        reader, is_bounded = pickle.loads(base64.b64decode(self.options["reader"]))
+        return _LogStreamReader(reader, is_bounded)
+
+
+class _LogStreamReader(SimpleDataSourceStreamReader):
+    """The batches of a stream as Spark asks for them."""
+
+    def __init__(self, reader: LogReader, is_bounded: bool) -> None:
+        self._reader = reader
+        self._is_bounded = is_bounded
+        self._until: LogPosition | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
+        """Where the stream begins."""
+        return self._reader.starts()
+
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
+        """The next records behind a position, and where they end."""
+        if self._is_bounded and self._until is None:
+            self._until = self._reader.last()
+        end, pages = self._reader.read_following(start, self._until)
+        return iter(_rows(pages)), end if pages else start
+
+    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
+        """The records between two positions."""
+        return iter(_rows(self._reader.read_between(start, end)))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """What lies before a position is in the table."""
+        self._reader.release(end)
+
+
+def _rows(pages: Sequence[LogPage]) -> list[tuple[Any, ...]]:
+    """The records of pages as rows of the shape of raw records."""
+    return [
+        (
+            record.key,
+            record.value,
+            record.topic,
+            record.partition,
+            record.offset,
+            datetime.fromtimestamp(record.timestamp_us / 1_000_000, UTC),
+            [*record.headers],
+        )
+        for page in pages
+        for record in page.records
+    ]
 
 
 def as_frame(session: SparkSession, pages: Sequence[LogPage]) -> DataFrame:

@@ -29,8 +29,13 @@ def read_before(session: SparkSession, binding: StreamBinding, places: Sequence[
     return spark_source(binding.source).read_before(session, binding, places)
 
 
-def planned_batches(session: SparkSession, bindings: Sequence[StreamBinding], owner: str) -> PlannedBatches | None:
+def planned_batches(session: SparkSession, bindings: Sequence[StreamBinding]) -> PlannedBatches | None:
     """The batches of the one stream of a query, where Spark does not stream it."""
     if len(bindings) != 1:
         return None
-    return spark_source(bindings[0].source).planned_batches(session, bindings[0], owner)
+    return spark_source(bindings[0].source).planned_batches(session, bindings[0])
+
+
+def end_by_themselves(bindings: Sequence[StreamBinding]) -> bool:
+    """Whether Spark ends a query of these streams once it has what was there as it began."""
+    return all(spark_source(binding.source).ends_by_itself for binding in bindings)

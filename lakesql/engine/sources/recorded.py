@@ -15,7 +15,7 @@ from lakesql.engine.sources.globs import list_files
 from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.read_files import file_path, text_lines
 from lakesql.project.files import date_by_name
-from lakesql.source.origin import TopicPattern
+from lakesql.source.origin import TopicPattern, recorded_folder
 from lakesql.source.pattern import escape_glob
 from lakesql.source.recorded import Recorded
 from lakesql.source.seen_files import SeededSource, SeenFile
@@ -64,6 +64,8 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
     stream = binding.stream
     lines = text_lines(session, reader, binding)
     topic = file_path(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
+    if any(recorded_folder(name) != name for name in stream.origin.find_topics(tuple)):
+        topic = F.url_decode(topic)
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
     rows = lines.select("value", topic.alias("topic"), record)
     if isinstance(stream.origin, TopicPattern):

@@ -55,15 +55,15 @@ class SparkSource(Protocol):
     kind: ClassVar[str]
     """The word for it."""
 
+    ends_by_itself: ClassVar[bool] = True
+    """Whether Spark ends a query that takes what is there. Otherwise it takes one batch for all, whatever its size."""
+
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
         """The raw records of a stream as they arrive, in the columns that `read_raw` says."""
         ...
 
-    def planned_batches(self, session: SparkSession, binding: StreamBinding, owner: str) -> PlannedBatches | None:
-        """The batches of a stream that Spark does not stream, or not as well; None where it does.
-
-        `owner` is the query's name, the same in each run.
-        """
+    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
+        """The batches of a stream that Spark does not stream, or not as well; None where it does."""
         return None
 
     def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:

@@ -49,7 +49,7 @@ class SparkChanges(SparkSource):
         """Nothing that Spark streams: `planned_batches` reads it."""
         raise AssertionError("Spark does not stream the changes of a table")
 
-    def planned_batches(self, session: SparkSession, binding: StreamBinding, owner: str) -> PlannedBatches | None:
+    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
         """A commit of the table, or some, at a time."""
         return _Commits(session, binding)
 
