@@ -88,6 +88,10 @@ PLACES = {
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),
+    "boto3": ("source/kinesis.py",),
+    "aws_kinesis_agg": ("source/kinesis_aggregate.py",),
+    "pulsar": ("source/pulsar.py",),
+    "paho": ("source/mqtt.py",),
     "confluent_kafka": ("source/kafka_client.py", "registry/registry_client.py"),
     "google": ("registry/proto_schema.py", "registry/proto_compiler.py", "engine/records/"),
     "ptars": ("engine/records/",),
@@ -199,7 +203,8 @@ def test_no_name_of_a_class_stands_twice() -> None:
 def test_no_name_of_a_module_stands_twice() -> None:
     """But for commands: `run/x.py` does what `cli/x.py` is the command of; and kinds: `engine/sources/x.py` reads with
     Spark what `source/x.py` says all else of."""
-    kinds = {PACKAGE / folder / f"{kind}.py" for folder in KINDS_STAND_IN for kind in SOURCES}
+    stems = {*SOURCES, *SPARK_SOURCES}
+    kinds = {PACKAGE / folder / f"{stem}.py" for folder in KINDS_STAND_IN for stem in stems}
     named = [path for path in MODULES if path not in kinds and path.parent.name not in ("cli", "run")]
     named = [path for path in named if path.parent.parent != PACKAGE / "records"]
     names = [path.name for path in named if path.name != "__init__.py"]
@@ -307,10 +312,11 @@ def test_each_word_of_a_stream_for_its_records_is_a_file() -> None:
 
 
 def test_each_kind_of_source_is_two_files() -> None:
-    assert SOURCES.keys() == SPARK_SOURCES.keys()
+    readers = {kind: source.reader or kind for kind, source in SOURCES.items()}
+    assert {*readers.values()} == SPARK_SOURCES.keys()
     for kind, source in SOURCES.items():
-        modules = (source.__module__, type(SPARK_SOURCES[kind]).__module__)
-        assert modules == (f"lakesql.source.{kind}", f"lakesql.engine.sources.{kind}")
+        modules = (source.__module__, type(SPARK_SOURCES[readers[kind]]).__module__)
+        assert modules == (f"lakesql.source.{kind}", f"lakesql.engine.sources.{readers[kind]}")
 
 
 ASKS_OF_MODES: dict[str, str] = {

@@ -28,7 +28,7 @@ from lakesql.review.verdicts import Review
 from lakesql.review.version import LoadFiles, Version, read_version
 from lakesql.run.columns import find_recorded
 from lakesql.run.former import Former, NamedTarget, open_commit, open_state
-from lakesql.source.kinds import CONNECTIONS
+from lakesql.source.kinds import SOURCES
 
 
 def review_project(
@@ -199,7 +199,7 @@ def _former_target(options: Options, former: Former, files: ProjectFiles, new: V
 def _named_target(named: NamedTarget, now: Target) -> Target:
     place, known = Place(PROFILES_FILE), now.connections
     connections = {
-        name: it if (it := known.get(name)) is not None and it.kind == word else CONNECTIONS[word].stand_in()
+        name: it if (it := known.get(name)) is not None and it.kind == word else SOURCES[word].stand_in()
         for name, word in named.connections.items()
     }
     return replace(

@@ -5,6 +5,7 @@ Topics may have been created again, and records may be gone from the broker. Top
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -200,8 +201,30 @@ class _Lost:
         return f"{self.topic}-{self.partition}: {self.first} {until}"
 
 
-def _find_lost(source: SourceState, position: Position) -> tuple[_Lost, ...]:
+@dataclass(frozen=True, slots=True)
+class _LostBehind:
+    """What is gone behind a place in a log whose records have no numbers: which, nobody can tell."""
+
+    topic: str
+    partition: str
+    place: Position
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}: behind {json.dumps(self.place)}"
+
+
+_AnyLost = _Lost | _LostBehind
+
+
+def _find_lost(source: SourceState, position: Position) -> tuple[_AnyLost, ...]:
     """What lies between a position and where the partitions begin now. One that it does not know is read from 0 on."""
+    if source.find_expired is not None and isinstance(position, dict):
+        expired = source.find_expired(position)
+        return tuple(
+            _LostBehind(topic, partition, position[topic][partition], why)
+            for (topic, partition), why in sorted(expired.items())
+        )
     offsets = SOURCES[source.kind].offsets(position)
     if not source.is_asked or not offsets:
         return ()
@@ -220,11 +243,15 @@ def _find_lost(source: SourceState, position: Position) -> tuple[_Lost, ...]:
     return tuple(sorted(found, key=lambda lost: (lost.topic, lost.partition)))
 
 
-def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str, tuple[_Lost, ...]]) -> StartFrom:
+def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str, tuple[_AnyLost, ...]]) -> StartFrom:
     all_lost = [each for found in lost.values() for each in found]
-    expired = [each for each in all_lost if each.end is not None]
-    deleted = [each for each in all_lost if each.end is None]
+    numbered = [each for each in all_lost if isinstance(each, _Lost)]
+    expired = [each for each in numbered if each.end is not None]
+    deleted = [each for each in numbered if each.end is None]
     said, reasons = [], []
+    for each in all_lost:
+        if isinstance(each, _LostBehind):
+            said.append(f"Of what model '{state.model}' has not read of {each.topic}-{each.partition}, {each.why}")
     if expired:
         count = sum((each.end or 0) - each.first for each in expired)
         said.append(
@@ -252,17 +279,19 @@ def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str
     return StartFrom({**positions, **moved}, newest_batch(state.entry), because, accepted=accepted)
 
 
-def _list(lost: Sequence[_Lost]) -> str:
+def _list(lost: Sequence[_AnyLost]) -> str:
     return ", ".join(map(str, lost))
 
 
-def _move(position: Position, lost: tuple[_Lost, ...]) -> Position:
+def _move(position: Position, lost: tuple[_AnyLost, ...]) -> Position:
     """The position with the partitions of `lost` where they begin now, and without those that are gone."""
     if not lost:
         return position
     moved = {topic: dict(partitions) for topic, partitions in position.items()}
     for each in lost:
-        if each.end is None:
+        if isinstance(each, _LostBehind):
+            moved[each.topic][each.partition] = None
+        elif each.end is None:
             del moved[each.topic][str(each.partition)]
         else:
             moved.setdefault(each.topic, {})[str(each.partition)] = each.end

@@ -17,7 +17,7 @@ from lakesql.errors import ProjectError, UsageError
 from lakesql.model.table_name import TableName
 from lakesql.project.files import SEED_SUFFIX, has_settings, read_text
 from lakesql.project.settings import SETTINGS_FILE, Paths, parse_settings
-from lakesql.source.kinds import CONNECTIONS
+from lakesql.source.kinds import SOURCES
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 """What may be the main branch, in the order in which it is looked for."""
@@ -244,7 +244,7 @@ def open_state(folder: Path) -> Iterator[Former]:
         target = NamedTarget(**manifest["metadata"]["target"])
         texts = {str(name): str(text) for name, text in manifest["files"].items()}
         settings = texts[SETTINGS_FILE]
-        unknown = set(target.connections.values()) - CONNECTIONS.keys()
+        unknown = set(target.connections.values()) - SOURCES.keys()
         nodes = manifest["nodes"].values()
         seeds = {str(it["path"]): str(it["digest"]) for it in nodes if it["resource_type"] == "seed"}
     except (ValueError, LookupError, TypeError, AttributeError):

@@ -18,12 +18,13 @@ from lakesql.source.table import TableSource
 from lakesql.source.table_changes import ChangesSource
 
 CONNECTIONS: Mapping[str, type[Source]] = {
-    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt, ProjectSource)
+    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt)
 }
-"""Those that a profile's `connections` may have."""
+"""Those that a profile's `connections` may have by their word."""
 
 SOURCES: Mapping[str, type[Source]] = {
     **CONNECTIONS,
+    ProjectSource.kind: ProjectSource,
     TableSource.kind: TableSource,
     ChangesSource.kind: ChangesSource,
 }

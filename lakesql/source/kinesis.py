@@ -153,13 +153,11 @@ class KinesisStream(Log):
 
     def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
         """What a shard has behind a place."""
-        bound = _Bound.of(until)
+        bound = _ShardBound.of(until)
         if _has_ended(place) or limit <= 0 or bound.is_reached(place):
             return
         self._check_kept(partition, place)
-        shard = self._shards.get(partition) or self._list_shards().get(partition)
-        if shard is None:
-            raise LogExpiredError(f"the shard itself is gone, which was read up to {_said(place)}.")
+        shard = self._shard(partition, place)
         iterator = self._iterator(partition, place)
         empty, reached = 0, dict(place or {})
         while iterator is not None and limit > 0:
@@ -189,6 +187,18 @@ class KinesisStream(Log):
             raise LogExpiredError(f"records up to {bound.after} are gone; it ends behind {_said(reached)}.")
         if not bound.is_place and self._is_old(partition, reached):
             yield LogPage([], self._with_tip(partition, reached))
+
+    def check(self, partition: str, place: LogPlace) -> None:
+        """Whether the stream still keeps what follows a place."""
+        if not _has_ended(place):
+            self._check_kept(partition, place)
+            self._shard(partition, place)
+
+    def _shard(self, name: str, place: LogPlace) -> _Shard:
+        shard = self._shards.get(name) or self._list_shards().get(name)
+        if shard is None:
+            raise LogExpiredError(f"the shard itself is gone, which was read up to {_said(place)}.")
+        return shard
 
     def gone(self) -> Sequence[str]:
         """What the stream has had before its retention."""
@@ -320,7 +330,7 @@ def _time(start: Start) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _ShardBound:
     """Up to where a shard is read: to the record `after`, to the time `before`, or to its end. `is_place`: it is where
     an earlier reader has stood."""
 
@@ -329,7 +339,7 @@ class _Bound:
     is_place: bool = False
 
     @classmethod
-    def of(cls, until: LogPlace) -> _Bound:
+    def of(cls, until: LogPlace) -> _ShardBound:
         """The bound that a value of `Log.read` means."""
         if until is None:
             return cls()

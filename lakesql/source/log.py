@@ -82,6 +82,13 @@ class Log(Protocol):
         """
         ...
 
+    def check(self, partition: str, place: LogPlace) -> None:
+        """Raise `LogExpiredError` where something behind a place is gone, or may be: asked before a query begins.
+
+        Nothing need be said where records are numbered.
+        """
+        return
+
     def settle(self) -> None:
         """Return once all that was sent until now can be read: asked by a run that takes what is there."""
         return

@@ -25,10 +25,9 @@ from typing import IO, Any, ClassVar, NamedTuple, Self
 from urllib.parse import quote, urlsplit
 
 from lakesql.clock import now_ms
-from lakesql.decode import Node, option, read_filled, read_value
+from lakesql.decode import Node, option, read_filled, read_positive, read_value
 from lakesql.errors import ProfileError, ProjectError, TransientError, not_installed
 from lakesql.location import absolute
-from lakesql.project.duration import Duration, parse_duration
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
 from lakesql.source.source import Start
 
@@ -49,6 +48,8 @@ AWAY_S = 20.0
 
 SESSION_S = 30 * 86_400
 """How long a broker is asked to keep what comes while nobody reads."""
+
+DAY_MS = 86_400_000
 
 PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 
@@ -81,10 +82,8 @@ class Mqtt(LogSource):
     trusted_certificates: str = option("A file of the certificates that the broker's is signed by.", default="")
     certificate: str = option("A file of the client's own certificate.", default="")
     private_key: str = option("The file of its key.", default="")
-    keep: Duration = option(
-        "How long messages stay in the log, for `rewind` and `rebuild`.",
-        default=Duration("7 days", 7 * 86_400_000),
-        read=parse_duration,
+    keep_days: int = option(
+        "How many days messages stay in the log, for `rewind` and `rebuild`.", default=7, read=read_positive
     )
 
     kind: ClassVar[str] = "mqtt"
@@ -113,7 +112,7 @@ class Mqtt(LogSource):
         return Path(self.log) / quote(self.client_id, safe="") / quote(topic, safe="")
 
 
-class _LogFile(NamedTuple):
+class _MessageFile(NamedTuple):
     """A file of the log: the number of its first message, and that of the first one behind it."""
 
     first: int
@@ -121,7 +120,7 @@ class _LogFile(NamedTuple):
     path: Path
 
 
-class _Line(NamedTuple):
+class _KeptMessage(NamedTuple):
     """A message in a file of the log; its payload is in base64, and the time is in microseconds."""
 
     topic: str
@@ -180,18 +179,18 @@ class MqttLog(Log):
             limit, at = limit - len(lines), last
 
 
-def _record(line: _Line, number: int) -> LogRecord:
+def _record(line: _KeptMessage, number: int) -> LogRecord:
     headers = [(key, value.encode()) for key, value in line.headers]
     payload = base64.b64decode(line.payload)
     return LogRecord(payload, line.received_us, offset=number, headers=headers, topic=line.topic)
 
 
-def log_files(folder: Path) -> list[_LogFile]:
+def log_files(folder: Path) -> list[_MessageFile]:
     """The files of a log, in the order of their messages."""
     found = []
     for path in folder.glob("*.jsonl"):
         first, _, end = path.stem.partition("-")
-        found.append(_LogFile(int(first), int(end), path))
+        found.append(_MessageFile(int(first), int(end), path))
     return sorted(found)
 
 
@@ -204,12 +203,12 @@ def log_end(folder: Path) -> int:
     return int(noted.read_text()) if noted.is_file() else 0
 
 
-def _lines(file: _LogFile) -> list[_Line]:
+def _lines(file: _MessageFile) -> list[_KeptMessage]:
     with file.path.open("rb") as lines:
-        return [_Line(*json.loads(line)) for line in lines]
+        return [_KeptMessage(*json.loads(line)) for line in lines]
 
 
-def append_file(folder: Path, lines: Sequence[_Line]) -> None:
+def append_file(folder: Path, lines: Sequence[_KeptMessage]) -> None:
     """Write messages to the end of a log. They are on the disk when it returns."""
     first = log_end(folder)
     path = folder / f"{first:020d}-{first + len(lines):020d}.jsonl"
@@ -327,7 +326,7 @@ class Taker(threading.Thread):
                 self._is_writing = False
                 if now_ms() - cleaned_ms > 60_000:
                     cleaned_ms = now_ms()
-                    remove_old(self._folder, cleaned_ms - self._source.keep.length_ms)
+                    remove_old(self._folder, cleaned_ms - self._source.keep_days * DAY_MS)
             with self._changed:
                 taken, self._messages = self._messages, []
             self._write(client, taken)
@@ -419,11 +418,11 @@ class Taker(threading.Thread):
                 self._changed.notify()
 
 
-def _line(message: Any) -> _Line:
+def _line(message: Any) -> _KeptMessage:
     headers = [[key, value] for key, value in getattr(message.properties, "UserProperty", [])]
     headers += [[f"mqtt.{name}", "true"] for name in ("dup", "retain") if getattr(message, name)]
     payload = base64.b64encode(message.payload).decode()
-    return _Line(message.topic, payload, int(message.timestamp), [*headers, ["mqtt.qos", str(message.qos)]])
+    return _KeptMessage(message.topic, payload, int(message.timestamp), [*headers, ["mqtt.qos", str(message.qos)]])
 
 
 def _is_locked(lock: IO[str]) -> bool:

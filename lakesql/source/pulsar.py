@@ -128,10 +128,7 @@ class PulsarTopic(Log):
         if end is None or limit <= 0:
             return
         with self._reader(partition, place) as reader:
-            if isinstance(place, list) and not self.read_compacted:
-                first = self._next(reader)
-                if first is None or _place_of(first) != place:
-                    raise LogExpiredError(f"message {_said(place)} is gone, and perhaps some behind it.")
+            self._check_first(reader, place)
             records: list[LogRecord] = []
             reached = place
             while len(records) < limit and not _is_up_to(end, reached):
@@ -144,6 +141,19 @@ class PulsarTopic(Log):
                     yield LogPage(records[-PAGE_RECORDS:], reached)
         if left := len(records) % PAGE_RECORDS:
             yield LogPage(records[-left:], reached)
+
+    def check(self, partition: str, place: LogPlace) -> None:
+        """Whether the message that was read last is there, with which those behind it are."""
+        self._find_partitions()
+        with self._reader(partition, place) as reader:
+            self._check_first(reader, place)
+
+    def _check_first(self, reader: Any, place: LogPlace) -> None:
+        if not isinstance(place, list) or self.read_compacted:
+            return
+        first = self._next(reader)
+        if first is None or _place_of(first) != place:
+            raise LogExpiredError(f"message {_said(place)} is gone, and perhaps some behind it.")
 
     def release(self, places: LogPlaces) -> None:
         """Acknowledge the entries before the one that was read last, which may have been read in part."""

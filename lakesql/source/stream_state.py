@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ class SourceState:
     `held` are the partitions whose records a reader may not see all of, as a transaction is open: where it has begun.
     `formers` are the names that the model of a table had before it was renamed. `history` are the snapshots that lead
     to its head, as far as they are left, None where they were not asked for; `abandoned` the times of the others.
+    `find_expired` says of a position in a log without numbers behind which of its places something is gone: why, by
+    topic and partition.
     """
 
     name: str
@@ -49,6 +51,7 @@ class SourceState:
     formers: tuple[str, ...] = ()
     history: frozenset[int] | None = None
     abandoned: Mapping[int, int] = field(default_factory=dict)
+    find_expired: Callable[[Position], Mapping[tuple[str, str], str]] | None = field(default=None, compare=False)
 
     @property
     def end(self) -> Position:

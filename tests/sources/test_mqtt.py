@@ -130,7 +130,7 @@ def test_a_broker_that_is_away_is_told_of(project: Project, sensors: Sensors, br
 
 
 def test_a_log_that_was_cleaned_keeps_its_numbers(tmp_path: Path) -> None:
-    lines = [source._Line("t", "", number, []) for number in range(5)]
+    lines = [source._KeptMessage("t", "", number, []) for number in range(5)]
     source.append_file(tmp_path, lines)
     source.append_file(tmp_path, lines)
     log = source.MqttLog(tmp_path)

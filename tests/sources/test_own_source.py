@@ -84,6 +84,9 @@ def test_what_was_trimmed_before_it_was_read_is_said(project: Project, bus: redi
     bus.xtrim("orders", maxlen=2, approximate=False)
     assert project.run().conditions("m") == ["data-lost"]
     assert numbers(project) == [1, 2]
+    project.run(accept_data_loss=True).check()
+    assert numbers(project) == [1, 2, 7, 8]
+    assert project.run(accept_data_loss=True).conditions("m") == ["nothing-lost"]
 
 
 def test_a_limit_is_kept_and_a_run_ends_with_what_was_there(project: Project, bus: redis.Redis) -> None:

@@ -145,7 +145,7 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("topic: a, b", "bad-topic", "3:8"),
         ("topic: ../secrets", "bad-topic", "3:8"),
         ("topic: ..", "bad-topic", "3:8"),
-        ("topics: [a, b/c]", "bad-topic", "3:9"),
+        ("topics: [a, b c]", "bad-topic", "3:9"),
         ("path: ../x", "outside-project", "3:7"),
         ("path: a/x**/b", "wrong-value", "3:7"),
         ("nanoseconds: dead_letter", "wrong-value", "3:14"),

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.spark_source import Place, PlannedBatches, SparkSource, check_origin
 from lakesql.engine.spark.session import changed_settings
-from lakesql.errors import RunError
+from lakesql.errors import TransientError
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlaces, LogRecord, LogSource
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import Position, SourceState
@@ -85,7 +86,10 @@ class SparkLog(SparkSource):
     def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
         """Its topics, and where they begin and end as far as that is known without reading."""
         check_origin(binding)
-        return replace(_source(binding).state_of(binding.stream), kind=binding.source.kind)
+        state = replace(_source(binding).state_of(binding.stream), kind=binding.source.kind)
+        if _source(binding).numbers_records:
+            return state
+        return replace(state, find_expired=partial(find_expired, LogReader.of(binding)))
 
     def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
         """The ids of its topics."""
@@ -278,13 +282,21 @@ class LogReader:
                 if left <= 0 or (share is not None and read >= size):
                     return
         except LogExpiredError as error:
-            raise RunError.of(
-                "data-lost",
-                f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}",
-                why="It was not read for longer than the log keeps its records, or these were deleted.",
-                fix="Bring them back if there is a copy. To go on with what is there, which leaves out what is gone: "
-                f"lakesql rewind {self.query} --to TIME. To read again all that is there: lakesql rebuild {self.query}",
-            ) from None
+            what = f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}"
+            raise TransientError.of("data-lost", what, fix="The next try says what to do.") from None
+
+
+def find_expired(reader: LogReader, position: LogPosition) -> Mapping[tuple[str, str], str]:
+    """Behind which places of a position something is gone, and why."""
+    found = {}
+    with closing(reader):
+        for topic in reader.topics:
+            for partition, place in position.get(topic, {}).items():
+                try:
+                    reader.log(topic).check(partition, place)
+                except LogExpiredError as error:
+                    found[topic, partition] = str(error)
+    return found
 
 
 class LogBatches(PlannedBatches):
