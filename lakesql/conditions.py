@@ -479,6 +479,13 @@ CONDITIONS: dict[str, Condition] = {
         "The `keys` of a view are others than the columns of its GROUP BY, which tell its rows apart.",
         "Leave `keys` out.",
     ),
+    "late-files": Condition(
+        "All files of a stream that says `ordered_by: name` were listed, and some have come with smaller names than "
+        "the last one that was read. The stream says `late_files: refuse`, or is a change feed, whose changes are in "
+        "the order of its files.",
+        "Give them larger names if they are to be read, or move them away; or let the stream read them behind the "
+        "others, `late_files: read`. Nothing of them was read.",
+    ),
     "late-unknown": Condition(
         "A model says `late='dead_letter'`, and which records came too late cannot be told: its GROUP BY by event time "
         "does not stand in the outermost SELECT, or is a `session_window`, or it joins streams.",

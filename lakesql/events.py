@@ -76,6 +76,18 @@ class FilesLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesLate:
+    """A listing of all files of a stream has found `files` that were not read when their turn was: they came late, or
+    what told of them was lost. They are read now; `why` names some."""
+
+    model: str
+    stream: str
+    files: int
+    why: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RowsWaiting:
     """A query has ended, and its state has what is in no table yet: `groups` whose rows wait until the `watermark` has
     passed them, and records that a join of streams keeps for those that they may meet (`joined`)."""
@@ -479,6 +491,7 @@ Event = (
     | Noted
     | StreamEmpty
     | FilesLeftOut
+    | FilesLate
     | RowsWaiting
     | ColumnsAbsent
     | SpelledOtherwise

@@ -108,6 +108,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         *_check_expectations(select),
         *_check_text(select),
         *_check_table_changes(select),
+        *_check_planned_files(select),
         *_check_watermark(select),
         *_check_event_times(select),
     ]
@@ -468,6 +469,25 @@ def _check_table_changes(select: Select) -> Iterable[Problem]:
         if unknown := sorted(select.query.change_fields - known.keys()):
             what = f"_change.{unknown[0]} is not known of the changes of table '{name}'."
             yield Problem("unknown-column", what, f"They have the fields {', '.join(known)}.", place=place)
+
+
+def _check_planned_files(select: Select) -> Iterable[Problem]:
+    """A SELECT over files that Spark does not stream, as they are read by their names, beside what needs a stream."""
+    for name in select.query.streams_read:
+        stream = select.streams[name]
+        if not stream.ordered_by:
+            continue
+        is_alone = len(select.query.streams_read) == 1
+        if is_alone and not select.query.stateful:
+            continue
+        does = "reads another stream beside" if not is_alone else "keeps state between batches of"
+        yield Problem(
+            "contradictory-options",
+            f"Model '{select.model.name}' {does} '{name}', which says `ordered_by: name`.",
+            "Such files are planned by lakesql, batch by batch, and not streamed by Spark.",
+            "Read them into a table of their own in mode 'append', and read that one: {{ stream('…') }}.",
+            next(found.place for found in select.model.facts.streams if found.name == name),
+        )
 
 
 def _check_watermark(select: Select) -> Iterable[Problem]:

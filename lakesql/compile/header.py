@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import assert_never
 
@@ -23,7 +23,7 @@ from lakesql.modes.batches.all_batches import batches_of, refreshes_of
 from lakesql.modes.batches.batches import Batches, listed
 from lakesql.names import CHANGE, COMPILED_FROM
 from lakesql.project.procedures import DAY_MS
-from lakesql.stream.stream import Column
+from lakesql.stream.stream import Column, LateFiles
 from lakesql.table.simulation import TableCounts, TableGrowth
 
 _WIDTH = 120
@@ -104,6 +104,10 @@ def _lines(said: str) -> Iterator[str]:
     )
 
 
+_LATE: Mapping[LateFiles, str] = {"read": "late ones too", "refuse": "late ones refused"}
+"""What becomes of files that come late."""
+
+
 def _source(select: Select, name: str) -> str:
     stream, table = select.streams[name], select.read_tables.get(name)
     if table is not None:
@@ -116,6 +120,7 @@ def _source(select: Select, name: str) -> str:
         facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.finds_by_key else []
         facts += [f"unknown_fields {stream.unknown_fields}"] if stream.unknown_fields != "ignore" else []
         facts += [f"read files are archived in {text(stream.archive)}"] if stream.archive else []
+        facts += [f"in the order of their names, {_LATE[stream.late_files]}"] if stream.ordered_by else []
         facts += ["read files are deleted"] if stream.after == "delete" else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":

@@ -19,6 +19,7 @@ from lakesql.events import (
     ColumnsAbsent,
     Event,
     FieldsRescued,
+    FilesLate,
     FilesLeftOut,
     HealthJudged,
     ModelFinished,
@@ -112,7 +113,15 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case Noted() | StreamEmpty() | FilesLeftOut() | RowsWaiting() | ColumnsAbsent() | SpelledOtherwise():
+            case (
+                Noted()
+                | StreamEmpty()
+                | FilesLeftOut()
+                | FilesLate()
+                | RowsWaiting()
+                | ColumnsAbsent()
+                | SpelledOtherwise()
+            ):
                 return True
             case StepApplied() | BatchSkipped() | QueryPaused() | Retrying() | SeedFinished():
                 return True

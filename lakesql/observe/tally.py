@@ -16,6 +16,7 @@ from lakesql.events import (
     ColumnsAbsent,
     Event,
     FieldsRescued,
+    FilesLate,
     FilesLeftOut,
     HealthJudged,
     HealthReason,
@@ -202,7 +203,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             warning = f"stream {event.stream}: {event.why}"
             warnings = tuple(dict.fromkeys((*model.warnings, warning)))
             return replace(model, warnings=warnings, has_nothing=not event.others_have)
-        case FilesLeftOut():
+        case FilesLeftOut() | FilesLate():
             warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.why}")))
             return replace(model, warnings=warnings)
         case ColumnsAbsent() | SpelledOtherwise():

@@ -17,6 +17,7 @@ from lakesql.events import (
     ColumnsAbsent,
     Event,
     FieldsRescued,
+    FilesLate,
     FilesLeftOut,
     HealthJudged,
     MaintenanceFailed,
@@ -87,7 +88,7 @@ def _describe(event: Event) -> Line:
             return Line(event.model or "", event.text)
         case StreamEmpty():
             return Line(event.model, f"stream {event.stream} has nothing to read: {event.why}", "warning")
-        case FilesLeftOut():
+        case FilesLeftOut() | FilesLate():
             return Line(event.model, f"stream {event.stream}: {event.why}", "warning")
         case RowsWaiting():
             return Line(event.model, _waiting(event))

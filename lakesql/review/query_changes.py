@@ -233,6 +233,13 @@ def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
         what = f"Files of stream '{after.name}' {_say_after(after)} from the next run on."
         do = "" if after.after == "leave" else "So it is with those that were read before, too."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "after"), do)
+    if after.ordered_by and before.late_files != after.late_files:
+        said = "are read, and the run says so" if after.late_files == "read" else "end the model, and are named"
+        what = f"Files of stream '{after.name}' that come late {said}, from the next run on."
+        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "late_files"))
+    if after.ordered_by and before.list_all_every != after.list_all_every:
+        what = f"All files of stream '{after.name}' are listed every {after.list_all_every}."
+        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "list_all_every"))
     if before.max_per_batch != after.max_per_batch:
         what = f"A batch takes {_limit(after)} of stream '{after.name}', and not {_limit(before)}."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "max_per_batch"))

@@ -66,7 +66,7 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
     """Find the connection of a declared stream. Raises `ProjectError`."""
     name = stream.name
     if not stream.connection:
-        return StreamBinding(stream, project_files(str(manifest.directory)))
+        return StreamBinding(stream, project_files(str(manifest.directory)).as_asked(stream))
     connections = manifest.target.connections
     if stream.connection not in connections:
         raise ProjectError.of(
@@ -75,7 +75,7 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             fix=did_you_mean(stream.connection, connections),
             place=stream.place,
         )
-    binding = StreamBinding(stream, connections[stream.connection])
+    binding = StreamBinding(stream, connections[stream.connection].as_asked(stream))
     if problems := list(binding.source.problems(stream.origin, stream.place)):
         raise ProjectError(problems)
     if stream.registry:

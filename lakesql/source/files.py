@@ -10,7 +10,7 @@ from lakesql.decode import option
 from lakesql.errors import Problem
 from lakesql.source.file_folder import FolderSource, read_folder
 from lakesql.source.origin import Brings
-from lakesql.source.source import BATCHES
+from lakesql.source.source import BATCHES, AskedStream, Source
 
 if TYPE_CHECKING:
     from lakesql.source.stream_state import Position
@@ -28,6 +28,14 @@ class Files(FolderSource):
     label: ClassVar[str] = "plain files"
     brings: ClassVar[Brings] = "files"
     has_offsets: ClassVar[bool] = False
+
+    def as_asked(self, stream: AskedStream) -> Source:
+        """The same files in the order of their names, where the stream says so."""
+        if not stream.ordered_by:
+            return self
+        from lakesql.source.files_by_name import FilesByName
+
+        return FilesByName(self.path)
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lakesql.decode import Node
 from lakesql.source.files import Files
+from lakesql.source.files_by_name import FilesByName
 from lakesql.source.kafka import Kafka
 from lakesql.source.kinesis import Kinesis
 from lakesql.source.mqtt import Mqtt
@@ -25,6 +26,7 @@ CONNECTIONS: Mapping[str, type[Source]] = {
 SOURCES: Mapping[str, type[Source]] = {
     **CONNECTIONS,
     ProjectSource.kind: ProjectSource,
+    FilesByName.kind: FilesByName,
     TableSource.kind: TableSource,
     ChangesSource.kind: ChangesSource,
 }

@@ -50,6 +50,14 @@ class AskedStream(Protocol):
     def after(self) -> str:
         """What becomes of its files once they are read: `leave` where they stay."""
 
+    @property
+    def ordered_by(self) -> str | None:
+        """By what its files are found and read, if not by listing all of them: `name`."""
+
+    @property
+    def list_all_every_ms(self) -> int:
+        """How often all of its files are listed, where they are found otherwise."""
+
 
 class SnapshotNow(Protocol):
     """A snapshot of a table."""
@@ -124,6 +132,9 @@ class Source(Protocol):
     keeps_lists: ClassVar[bool] = False
     """Whether a checkpoint has lists of the files that were read from it."""
 
+    is_in_name_order: ClassVar[bool] = False
+    """Whether files are read in the order of their names, and not of their times."""
+
     backlog_unit: ClassVar[BacklogUnit] = "files"
     """What is counted that was not read yet."""
 
@@ -134,6 +145,10 @@ class Source(Protocol):
     def stand_in(cls) -> Self:
         """One of which nothing but the kind is known."""
         return cls()
+
+    def as_asked(self, stream: AskedStream) -> Source:
+        """This connection as a stream is read through it: some have several ways."""
+        return self
 
     # --- where it is
 

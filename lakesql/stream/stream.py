@@ -46,6 +46,8 @@ Encoding = Literal["base64", "hex"]
 Infinity = Literal["dead_letter", "null", "max"]
 UnknownFields = Literal["ignore", "dead_letter", "rescue"]
 After = Literal["leave", "archive", "delete"]
+OrderedBy = Literal["name"]
+LateFiles = Literal["read", "refuse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,23 @@ class _StreamOptions:
         default="",
         read=read_filled,
     )
+    ordered_by: OrderedBy | None = option(
+        "Of files: `name` where each new one has a larger path than all before it, as dates and counters give it. New "
+        "ones are found then by listing from the last one on, and read in that order.",
+        default=None,
+    )
+    late_files: LateFiles | None = option(
+        "With `ordered_by`: what becomes of a file that has come with a smaller name than the last one that was read. "
+        "It is read, and the run says so, or the model fails and names it. `read` if left out; of a change feed, whose "
+        "changes are in the order of its files, `refuse`.",
+        default=None,
+    )
+    list_all_every: str = option(
+        "With `ordered_by`: how often all files are listed, to find what has come late. A run lists them if they "
+        "were not for so long.",
+        default="1 hour",
+        read=lambda node: parse_duration(node).text,
+    )
     nanoseconds: Literal["cut", "dead_letter"] = option(
         "Of Parquet: what becomes of a timestamp in nanoseconds with digits below a microsecond. They are cut, and a "
         "run says of how many records, or the record is a dead letter.",
@@ -357,8 +376,16 @@ class Stream:
     unknown_fields: UnknownFields = "ignore"
     after: After = "leave"
     archive: str = ""
+    ordered_by: OrderedBy | None = None
+    late_files: LateFiles = "read"
+    list_all_every: str = "1 hour"
     has_table_changes: bool = False
     """Whether it is another model's table whose rows change: it is read by its changes, and `key` tells them apart."""
+
+    @property
+    def list_all_every_ms(self) -> int:
+        """`list_all_every` in milliseconds."""
+        return parse_duration(node_of(self.list_all_every, Place(""))).length_ms
 
     @property
     def is_feed(self) -> bool:
@@ -465,16 +492,28 @@ def read_stream(node: Node) -> Stream:
         unknown_fields=options.unknown_fields,
         after=options.after,
         archive=options.archive.strip("/") if options.archive.endswith("/") else options.archive,
+        ordered_by=options.ordered_by,
+        late_files=_late_files(options),
+        list_all_every=options.list_all_every,
     )
     checks = (
         *(_check_origin, _check_references, _check_columns, _check_format, _check_registry, _check_text),
-        *(_check_envelope, _check_after),
+        *(_check_envelope, _check_after, _check_order),
     )
     for check in checks:
         problems.extend(check(stream, node))
     if problems:
         raise ProjectError(problems)
     return stream
+
+
+def _late_files(options: _StreamOptions) -> LateFiles:
+    """What becomes of files that come late: changes would be applied behind later ones."""
+    if options.late_files is not None or options.ordered_by is None:
+        return options.late_files or "read"
+    from lakesql.records.kinds_of_records import ENVELOPES
+
+    return "refuse" if ENVELOPES[options.envelope].is_feed else "read"
 
 
 def _is_multiline(options: _StreamOptions, origin: StreamOrigin) -> bool:
@@ -725,6 +764,26 @@ def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
         yield Problem("wrong-value", what, fix="Write `after: archive` beside it.", place=archive.place)
     elif stream.origin.files is not None:
         yield from archive_problems(stream.archive, stream.origin.files, archive.place)
+
+
+def _check_order(stream: Stream, node: Node) -> Iterator[Problem]:
+    """Whether what is said of the order of files is said of files, and goes with what becomes of them."""
+    ordered_by = node.get("ordered_by")
+    if ordered_by is None:
+        for key in ("late_files", "list_all_every"):
+            if key in node.entries():
+                what = f"Stream '{stream.name}' says '{key}', and not `ordered_by: name`, with which it is asked."
+                yield Problem("wrong-value", what, place=node.key_place(key))
+        return
+    if stream.origin.brings != "files":
+        what = f"Stream '{stream.name}' says 'ordered_by', which is asked of files."
+        why = "The records of topics and tables have an order of their own."
+        yield Problem("wrong-value", what, why, place=ordered_by.place)
+    elif stream.after != "leave":
+        what = f"Stream '{stream.name}' says 'ordered_by', and its files go once they are read (`after`)."
+        why = "Which files went is looked up in lists that `ordered_by: name` does without."
+        fix = "Leave out one of the two: a folder from which files go is soon listed."
+        yield Problem("contradictory-options", what, why, fix, ordered_by.place)
 
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:

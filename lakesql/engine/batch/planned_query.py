@@ -94,7 +94,7 @@ class PlannedQuery:
 
     def _read(self) -> None:
         number, position, planned = self._stand()
-        until = self._batches.find_last() if isinstance(self._trigger, AvailableNow) else None
+        until = self._batches.find_last(position) if isinstance(self._trigger, AvailableNow) else None
         while not self._stopping.is_set():
             self._is_busy = True
             end = planned if planned is not None else self._find_end(position, until)

@@ -24,12 +24,14 @@ from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
 from lakesql.engine.batch.waiting import find_waiting
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
+from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.taken_files import TakenFiles
 from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import end_by_themselves, planned_batches, read_raw
+from lakesql.engine.sources.spark_source import Planning
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
@@ -118,7 +120,8 @@ class ModelQuery:
         self.sink = _named(self.sink, self._ends_by_itself)
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
-        planned = None if select.query.stateful else planned_batches(session, bindings)
+        planning = Planning(self.sink.model.name, CheckpointFiles(session, identity.folder), self.sink.emit)
+        planned = None if select.query.stateful else planned_batches(session, bindings, planning)
         if planned is not None:
             handle = self._handler(self.sink, write_batch, trigger, session)
             query = PlannedQuery(session, identity.owner, identity.folder, planned, handle, trigger)
@@ -268,7 +271,7 @@ class ModelQuery:
             batches.writing.add(sink.progress.identity.owner)
             try:
                 with ALLOCATOR_CLEANER.reading():
-                    check_empty(sink, session, batch)
+                    check_empty(sink, session, batch, batch_rows)
                     head = write(sink, batch_rows, batch)
                     self._is_to_follow.set()
                     if head is not None and sink.keeper is not None:
@@ -276,7 +279,7 @@ class ModelQuery:
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
             except Exception as error:
                 batches.stopping.set()
-                batches.fail(FilesSetAside() if _may_start_anew(sink, session, batch, error) else error)
+                batches.fail(FilesSetAside() if _may_start_anew(sink, session, batch, batch_rows, error) else error)
                 raise
             finally:
                 batches.writing.discard(sink.progress.identity.owner)
@@ -321,10 +324,10 @@ def _without_unreadable(session: SparkSession, sink: Sink) -> Sink:
     return sink.over(without_unreadable(session, sink.progress.identity.folder, sink.bindings))
 
 
-def _may_start_anew(sink: Sink, session: SparkSession, batch: int, error: Exception) -> bool:
+def _may_start_anew(sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception) -> bool:
     """Whether a query whose batch has failed is to start anew, as it has set files aside."""
     try:
-        return set_aside(sink, session, batch, error) or isinstance(error, FilesSetAside)
+        return set_aside(sink, session, batch, rows, error) or isinstance(error, FilesSetAside)
     except Exception:  # what has failed first is to be told
         _log.exception("The files of a batch that has failed cannot be looked at")
         return False

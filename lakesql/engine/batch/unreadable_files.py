@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import unquote
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.clock import now_ms
 from lakesql.counts import count
@@ -41,12 +41,12 @@ SHOWN = 3
 EMPTY = "it is empty, and a file of its format never is: it may be one that is still being written"
 
 
-def check_empty(sink: Sink, session: SparkSession, batch: int) -> None:
+def check_empty(sink: Sink, session: SparkSession, batch: int, rows: DataFrame) -> None:
     """See to the files of Parquet and Avro without a byte, which Spark passes over: none of them is whole.
 
     Raises `RunError` (`file-unreadable`), or `FilesSetAside` where the stream has them set aside.
     """
-    for binding, file in _files_of(sink, session):
+    for binding, file in _files_of(sink, session, rows):
         if not binding.stream.record_format.has_typed_rows or file.length or binding.is_set_aside(file.path):
             continue
         empty = _unreadable(binding, file, EMPTY)
@@ -57,13 +57,13 @@ def check_empty(sink: Sink, session: SparkSession, batch: int) -> None:
         raise FilesSetAside
 
 
-def set_aside(sink: Sink, session: SparkSession, batch: int, error: Exception) -> bool:
+def set_aside(sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception) -> bool:
     """Note which files of a batch cannot be read that has failed; whether there are any that may be set aside."""
     if not any(binding.sets_aside for binding in sink.bindings) or _is_of_something_else(error):
         return False
     asked = [
         (binding, file)
-        for binding, file in _files_of(sink, session)
+        for binding, file in _files_of(sink, session, rows)
         if binding.sets_aside and not binding.is_set_aside(file.path)
     ]
     with ThreadPoolExecutor(READERS) as pool:
@@ -104,7 +104,7 @@ def _is_of_something_else(error: Exception) -> bool:
     return next(find_transient(error), None) is not None
 
 
-def _files_of(sink: Sink, session: SparkSession) -> Iterator[tuple[StreamBinding, ListedFile]]:
+def _files_of(sink: Sink, session: SparkSession, rows: DataFrame) -> Iterator[tuple[StreamBinding, ListedFile]]:
     """The files of the batch that the query is at, each with the stream that means it."""
     asked = [
         (binding, listing_of(binding.glob))
@@ -115,7 +115,9 @@ def _files_of(sink: Sink, session: SparkSession) -> Iterator[tuple[StreamBinding
     ]
     if not asked:
         return
-    files = listed_files(last_execution(session, sink.progress.identity.owner))
+    is_planned = any(binding.source.is_in_name_order for binding in sink.bindings)
+    owner = sink.progress.identity.owner
+    files = listed_files(rows._jdf.queryExecution() if is_planned else last_execution(session, owner))
     for binding, listing in asked:
         yield from ((binding, file) for file in files if listing.means(without_scheme(file.path)))
 

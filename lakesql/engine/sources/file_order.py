@@ -1,4 +1,5 @@
-"""In which order the changes of a feed stand in files: by the time of each file, its name, and the line."""
+"""In which order the changes of a feed stand in files: by the time of each file, its name, and the line; by the name
+alone where the stream says so."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def with_file_order(arrived: DataFrame, bindings: tuple[StreamBinding, ...]) -> 
     if not any(binding.is_feed_in_files for binding in bindings):
         return bindings
     times = dict(scanned_times(arrived._jdf.queryExecution().toRdd()))
-    files = tuple(in_order(times.items()))
+    is_by_name = any(binding.source.is_in_name_order for binding in bindings)
+    files = tuple(sorted(times) if is_by_name else in_order(times.items()))
     return tuple(replace(each, file_order=files) if each.is_feed_in_files else each for each in bindings)
 
 

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.spark_source import Place, PlannedBatches, SparkSource, check_origin
+from lakesql.engine.sources.spark_source import Place, PlannedBatches, Planning, SparkSource, check_origin
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlaces, LogRecord, LogSource
@@ -65,7 +65,9 @@ class SparkLog(SparkSource):
         packed = base64.b64encode(pickle.dumps((LogReader.of(binding), binding.is_bounded)))
         return session.readStream.format(LogDataSource.name()).option("reader", packed.decode()).load()
 
-    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
+    def planned_batches(
+        self, session: SparkSession, binding: StreamBinding, planning: Planning
+    ) -> PlannedBatches | None:
         """What the driver reads at a time."""
         check_origin(binding)
         return LogBatches(session, LogReader.of(binding))

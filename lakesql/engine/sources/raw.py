@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.spark_source import Place, PlannedBatches
+from lakesql.engine.sources.spark_source import Place, PlannedBatches, Planning
 from lakesql.engine.sources.spark_sources import spark_source
 
 
@@ -29,11 +29,13 @@ def read_before(session: SparkSession, binding: StreamBinding, places: Sequence[
     return spark_source(binding.source).read_before(session, binding, places)
 
 
-def planned_batches(session: SparkSession, bindings: Sequence[StreamBinding]) -> PlannedBatches | None:
+def planned_batches(
+    session: SparkSession, bindings: Sequence[StreamBinding], planning: Planning
+) -> PlannedBatches | None:
     """The batches of the one stream of a query, where Spark does not stream it."""
     if len(bindings) != 1:
         return None
-    return spark_source(bindings[0].source).planned_batches(session, bindings[0])
+    return spark_source(bindings[0].source).planned_batches(session, bindings[0], planning)
 
 
 def end_by_themselves(bindings: Sequence[StreamBinding]) -> bool:

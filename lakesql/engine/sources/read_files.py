@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
@@ -81,9 +83,17 @@ def measure_record(glob: str) -> int:
         return RECORD_BYTES
     try:
         first = next((file for file in local_files(str(local)) if file.stat().st_size), None)
-        if first is None:
-            return RECORD_BYTES
-        with first.open("rb") as file:
+    except OSError:  # Spark will say what it cannot read
+        return RECORD_BYTES
+    return measure_lines(first)
+
+
+def measure_lines(local: Path | None) -> int:
+    """About how many bytes a line of a file of this machine has; what a record is taken to have where there is none."""
+    if local is None:
+        return RECORD_BYTES
+    try:
+        with local.open("rb") as file:
             sample = file.read(1 << 20)
     except OSError:  # Spark will say what it cannot read
         return RECORD_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +13,8 @@ from pyspark.sql import functions as F
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
+from lakesql.events import Emit
+from lakesql.source.known_files import KeptFiles
 from lakesql.source.origin import Brings
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import Position, SourceState
@@ -23,11 +26,20 @@ Place = tuple[str, int, int]
 """A topic, a partition and an offset."""
 
 
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """For whom batches are planned: a model, whose query has a checkpoint with these `files`, and who is told of it."""
+
+    model: str
+    files: KeptFiles
+    emit: Emit
+
+
 class PlannedBatches(Protocol):
     """The batches of a source that Spark does not stream: they are planned here, and written as others are."""
 
-    def find_last(self) -> Position:
-        """The position behind all that is there now; None where nothing is."""
+    def find_last(self, position: Position) -> Position:
+        """The position behind all that is there now for a query that stands at one; None where nothing is."""
         ...
 
     def find_end(self, position: Position, until: Position) -> Position:
@@ -62,7 +74,9 @@ class SparkSource(Protocol):
         """The raw records of a stream as they arrive, in the columns that `read_raw` says."""
         ...
 
-    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
+    def planned_batches(
+        self, session: SparkSession, binding: StreamBinding, planning: Planning
+    ) -> PlannedBatches | None:
         """The batches of a stream that Spark does not stream, or not as well; None where it does."""
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakesql.engine.sources.files import SparkFiles
+from lakesql.engine.sources.files_by_name import SparkFilesByName
 from lakesql.engine.sources.kafka import SparkKafka
 from lakesql.engine.sources.log import SparkLog
 from lakesql.engine.sources.rate import SparkRate
@@ -17,8 +18,8 @@ from lakesql.source.source import Source
 SPARK_SOURCES: Mapping[str, SparkSource] = {
     each.kind: each
     for each in (
-        *(SparkKafka(), SparkRecorded(), SparkFiles(), SparkRate(), SparkTable(), SparkChanges()),
-        SparkLog(),
+        *(SparkKafka(), SparkRecorded(), SparkFiles(), SparkFilesByName(), SparkRate()),
+        *(SparkTable(), SparkChanges(), SparkLog()),
     )
 }
 """All readers: of the kinds in `lakesql/source/kinds.py`, and of what several of them share."""

@@ -19,7 +19,7 @@ from lakesql.engine.ledger.snapshots import find_abandoned, load_table, read_his
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.raw_columns import raw_columns
-from lakesql.engine.sources.spark_source import PlannedBatches, SparkSource
+from lakesql.engine.sources.spark_source import PlannedBatches, Planning, SparkSource
 from lakesql.engine.spark.row_changes import ChangesUnknownError, SnapshotExpiredError, changes_between
 from lakesql.errors import TransientError
 from lakesql.ledger.entry import walk_back
@@ -49,7 +49,9 @@ class SparkChanges(SparkSource):
         """Nothing that Spark streams: `planned_batches` reads it."""
         raise AssertionError("Spark does not stream the changes of a table")
 
-    def planned_batches(self, session: SparkSession, binding: StreamBinding) -> PlannedBatches | None:
+    def planned_batches(
+        self, session: SparkSession, binding: StreamBinding, planning: Planning
+    ) -> PlannedBatches | None:
         """A commit of the table, or some, at a time."""
         return _Commits(session, binding)
 
@@ -112,7 +114,7 @@ class _Commits(PlannedBatches):
         commits = self._commits(table, snapshot_read(position), last if last is not None else _head(table))
         return changes_position(commits[:COMMITS][-1].snapshot) if commits else None
 
-    def find_last(self) -> Position:
+    def find_last(self, position: Position) -> Position:
         """The newest snapshot."""
         head = _head(load_table(self.session, _table(self.binding)))
         return None if head is None else changes_position(head)

@@ -1,0 +1,164 @@
+"""The files of a folder in the order of their names, from a name on, wherever the folder is.
+
+S3 is asked for the names behind one, so that those before it cost nothing. Elsewhere folders are listed one by one, and
+of them only those that may have such a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from lakesql.engine.spark.gateway import java_class
+from lakesql.location import local_folder
+from lakesql.source.name_order import Folders, FoundFile, LocalFolders, NameOrder
+
+
+class NamesThere(Protocol):
+    """What lists a stream's files."""
+
+    def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
+        """Those whose names are larger than `after`, and not larger than `until`, in order; hidden ones too."""
+        ...
+
+    def find(self, name: str) -> FoundFile | None:
+        """A file by its name; None where it is not there."""
+        ...
+
+
+def names_there(session: SparkSession, order: NameOrder) -> NamesThere:
+    """What lists the files of a pattern."""
+    if local_folder(order.base) is not None:
+        return _InFolders(order, LocalFolders())
+    place = java_class("org.apache.hadoop.fs.Path")(order.base)
+    system = place.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+    if system.getClass().getSimpleName() == "S3AFileSystem":
+        return _InBucket(order, system.getS3AInternals().getAmazonS3Client("lakesql"))
+    return _InFolders(order, _HadoopFolders(system))
+
+
+class _InFolders:
+    """Files of a file system that has folders."""
+
+    def __init__(self, order: NameOrder, folders: Folders) -> None:
+        self._order, self._folders = order, folders
+
+    def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
+        """Folder by folder."""
+        return self._order.files(self._folders, after, until)
+
+    def find(self, name: str) -> FoundFile | None:
+        """Its folder is listed from it on."""
+        folder, _, own = self._order.path_of(name).rpartition("/")
+        if own not in self._folders.children(folder, own)[:1]:
+            return None
+        try:
+            return FoundFile(name, *self._folders.stat(folder, own), self._order.is_hidden(name))
+        except FileNotFoundError:
+            return None
+
+
+class _HadoopFolders:
+    """Folders as Hadoop lists them."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+        self._stats: dict[str, tuple[int, int]] = {}
+
+    def children(self, folder: str, after: str) -> list[str]:
+        """As one answer has them."""
+        try:
+            found = self._system.listStatus(java_class("org.apache.hadoop.fs.Path")(folder))
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in str(error.java_exception.getClass().getName()):
+                return []
+            raise
+        self._stats = {}
+        names = list[str]()
+        for status in found:
+            name = str(status.getPath().getName())
+            if status.isDirectory():
+                names.append(f"{name}/")
+                continue
+            names.append(name)
+            self._stats[name] = int(status.getLen()), int(status.getModificationTime())
+        return sorted(name for name in names if name >= after)
+
+    def stat(self, folder: str, name: str) -> tuple[int, int]:
+        """As the listing had it."""
+        return self._stats[name]
+
+
+PAGE = 1000
+"""So many names S3 gives in one answer at most."""
+
+
+class _InBucket:
+    """Objects of a bucket, which S3 lists in the order of their keys."""
+
+    def __init__(self, order: NameOrder, client: Any) -> None:
+        self._order, self._client = order, client
+        place = urlsplit(order.base)
+        self._bucket = place.netloc
+        base = place.path.strip("/")
+        self._base = f"{base}/" if base else ""
+
+    def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
+        """Page by page, from a key on."""
+        root = f"{self._base}{self._order.root}/" if self._order.root else self._base
+        for key, size_bytes, modified_ms in self._objects(root, f"{self._base}{after}" if after else ""):
+            name = key.removeprefix(self._base)
+            if until is not None and name > until:
+                return
+            if not key.endswith("/") and self._order.means(name):
+                yield FoundFile(name, size_bytes, modified_ms, self._order.is_hidden(name))
+
+    def find(self, name: str) -> FoundFile | None:
+        """The first object whose key begins with its name."""
+        key = f"{self._base}{name}"
+        for found, size_bytes, modified_ms in self._objects(key, "", 1):
+            if found == key:
+                return FoundFile(name, size_bytes, modified_ms, self._order.is_hidden(name))
+        return None
+
+    def _objects(self, prefix: str, after: str, most: int = PAGE) -> Iterator[tuple[str, int, int]]:
+        request = java_class("software.amazon.awssdk.services.s3.model.ListObjectsV2Request")
+        token = None
+        while True:
+            asked = request.builder().bucket(self._bucket).prefix(prefix).maxKeys(most)
+            asked = asked.startAfter(after) if after and token is None else asked
+            asked = asked.continuationToken(token) if token is not None else asked
+            page = self._client.listObjectsV2(asked.build())
+            yield from _read_page(page)
+            token = page.nextContinuationToken()
+            if most == 1 or token is None or not page.isTruncated():
+                return
+
+
+_OBJECT = re.compile(r"S3Object\(Key=(.*?), LastModified=([^,]+), .*?Size=(\d+)", re.DOTALL)
+"""An object as the SDK writes it."""
+
+
+def _read_page(page: Any) -> Iterator[tuple[str, int, int]]:
+    """The key of each object, its size and its time, read from one text: a question to Java takes as long as a hundred
+    of them. Where a key has what the text has between two of its parts, each object is asked."""
+    contents = page.contents()
+    text, size = str(contents.toString()), int(contents.size())
+    found = [*_OBJECT.finditer(text)]
+    if len(found) == size == text.count(", LastModified=") == text.count("S3Object(Key="):
+        for each in found:
+            yield each[1], int(each[3]), _millis(each[2])
+        return
+    for index in range(size):
+        one = contents.get(index)
+        yield str(one.key()), int(one.size()), int(one.lastModified().toEpochMilli())
+
+
+def _millis(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

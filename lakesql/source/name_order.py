@@ -1,0 +1,157 @@
+"""The files that a pattern means, in the order of their paths, from a name on: of folders only those are listed that
+may have such a file.
+
+The order is the one in which object storage lists: by the bytes of the whole path in UTF-8, so that `a-1/x` comes
+before `a/x`. Python compares texts in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from lakesql.location import local_folder
+from lakesql.source.local_files import is_read_within
+from lakesql.source.pattern import (
+    ANY_DEPTH,
+    Listing,
+    expand_braces,
+    is_pattern,
+    listing_of,
+    part_regex,
+    split_path,
+    unescape_glob,
+    without_scheme,
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FoundFile:
+    """A file: its path below the connection's, its size, and when it was changed."""
+
+    name: str
+    size_bytes: int = field(compare=False)
+    modified_ms: int = field(compare=False)
+    is_hidden: bool = field(default=False, compare=False)
+
+
+class Folders(Protocol):
+    """A file system, as far as it is asked for names."""
+
+    def children(self, folder: str, after: str) -> list[str]:
+        """The names in a folder, given by its path or URL, in order; those of folders end with a slash.
+
+        Those that are smaller than `after` may be left out. Nothing where the folder is not there.
+        """
+        ...
+
+    def stat(self, folder: str, name: str) -> tuple[int, int]:
+        """The size of a file in the folder that was asked for last, and when it was changed, in milliseconds."""
+        ...
+
+
+class LocalFolders:
+    """Those of this machine."""
+
+    def children(self, folder: str, after: str) -> list[str]:
+        """As the disk has them."""
+        place = local_folder(folder)
+        assert place is not None
+        try:
+            with os.scandir(place) as entries:
+                names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name for name in names if name >= after)
+
+    def stat(self, folder: str, name: str) -> tuple[int, int]:
+        """As the disk has it."""
+        found = Path(f"{local_folder(folder)}/{name}").stat()
+        return found.st_size, found.st_mtime_ns // 1_000_000
+
+
+class NameOrder:
+    """The files of a pattern below a connection's path."""
+
+    def __init__(self, base: str, glob: str) -> None:
+        self.base = base.rstrip("/")
+        self._listing: Listing = listing_of(glob)
+        own = without_scheme(self.base)
+        self._own = own
+        self._patterns = [_parts_below(pattern, own) for pattern in expand_braces(glob)]
+        self._whole = [re.compile("/".join(map(part_regex, parts))) for parts in self._patterns]
+
+    @property
+    def root(self) -> str:
+        """The folder, below the connection's path, in which all files are; '' for that path itself."""
+        named = []
+        for same in zip(*(parts[:-1] for parts in self._patterns), strict=False):
+            if len({*same}) > 1 or is_pattern(same[0]) or same[0] == ANY_DEPTH:
+                break
+            named.append(unescape_glob(same[0]))
+        return "/".join(named)
+
+    def path_of(self, name: str) -> str:
+        """The path or URL of a file."""
+        return f"{self.base}/{name}"
+
+    def files(self, folders: Folders, after: str = "", until: str | None = None) -> Iterator[FoundFile]:
+        """The files whose names are larger than `after`, and not larger than `until`, in order; hidden ones too."""
+        return self._below(folders, self.root, after, until)
+
+    def means(self, name: str) -> bool:
+        """Whether the pattern means a file of this name."""
+        return self._listing.means(f"{self._own}/{name}")
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether Spark passes over a file that is meant, by its own name, or that of a folder below a match."""
+        parts = name.split("/")
+        for depth in range(1, len(parts)):
+            folder = "/".join(parts[:depth])
+            if any(whole.fullmatch(folder) for whole in self._whole):
+                return not is_read_within(folder, name)
+        first = self.root.count("/") + 1 if self.root else 0
+        has_depth = any(ANY_DEPTH in pattern for pattern in self._patterns)
+        return not is_read_within("", "/".join(parts[first:] if has_depth else parts[-1:]))
+
+    def _below(self, folders: Folders, folder: str, after: str, until: str | None) -> Iterator[FoundFile]:
+        prefix, place = (f"{folder}/", self.path_of(folder)) if folder else ("", self.base)
+        first = after.removeprefix(prefix).partition("/")[0] if after.startswith(prefix) else ""
+        for child in folders.children(place, first):
+            name = prefix + child
+            if until is not None and name > until:
+                return
+            if name.endswith("/"):
+                may_follow = name > after or after.startswith(name)
+                if may_follow and self._may_hold(name[:-1]):
+                    yield from self._below(folders, name[:-1], after, until)
+            elif name > after and self.means(name):
+                try:
+                    size_bytes, modified_ms = folders.stat(place, child)
+                except FileNotFoundError:  # it has gone meanwhile
+                    continue
+                yield FoundFile(name, size_bytes, modified_ms, self.is_hidden(name))
+
+    def _may_hold(self, folder: str) -> bool:
+        """Whether a folder may have files that are meant, at whatever depth."""
+        parts = folder.split("/")
+        return any(_begins(parts, pattern) for pattern in self._patterns)
+
+
+def _begins(folder: list[str], pattern: list[str]) -> bool:
+    for part, wanted in zip(folder, pattern, strict=False):
+        if wanted == ANY_DEPTH:
+            return True
+        if re.fullmatch(part_regex(wanted), part) is None:
+            return False
+    return True
+
+
+def _parts_below(pattern: str, own: str) -> list[str]:
+    """The parts of a pattern that are below the connection's path."""
+    parts = [*filter(None, split_path(without_scheme(pattern)))]
+    return parts[len([*filter(None, own.split("/"))]) :]
