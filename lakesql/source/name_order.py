@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Protocol
 
 from lakesql.location import local_folder
-from lakesql.source.local_files import is_read_within
 from lakesql.source.pattern import (
     ANY_DEPTH,
     Listing,
     expand_braces,
     is_pattern,
+    is_read,
     listing_of,
     part_regex,
     split_path,
@@ -83,7 +83,6 @@ class NameOrder:
         own = without_scheme(self.base)
         self._own = own
         self._patterns = [_parts_below(pattern, own) for pattern in expand_braces(glob)]
-        self._whole = [re.compile("/".join(map(part_regex, parts))) for parts in self._patterns]
 
     @property
     def root(self) -> str:
@@ -108,15 +107,10 @@ class NameOrder:
         return self._listing.means(f"{self._own}/{name}")
 
     def is_hidden(self, name: str) -> bool:
-        """Whether Spark passes over a file that is meant, by its own name, or that of a folder below a match."""
+        """Whether Spark passes over a file that is meant, by its own name, or that of a folder below the one that is
+        listed: a match, or what stands before `**`."""
         parts = name.split("/")
-        for depth in range(1, len(parts)):
-            folder = "/".join(parts[:depth])
-            if any(whole.fullmatch(folder) for whole in self._whole):
-                return not is_read_within(folder, name)
-        first = self.root.count("/") + 1 if self.root else 0
-        has_depth = any(ANY_DEPTH in pattern for pattern in self._patterns)
-        return not is_read_within("", "/".join(parts[first:] if has_depth else parts[-1:]))
+        return not any(_shows(parts, pattern) for pattern in self._patterns)
 
     def _below(self, folders: Folders, folder: str, after: str, until: str | None) -> Iterator[FoundFile]:
         prefix, place = (f"{folder}/", self.path_of(folder)) if folder else ("", self.base)
@@ -149,6 +143,13 @@ def _begins(folder: list[str], pattern: list[str]) -> bool:
         if re.fullmatch(part_regex(wanted), part) is None:
             return False
     return True
+
+
+def _shows(parts: list[str], pattern: list[str]) -> bool:
+    """Whether Spark reads a file by the names below the folder that it lists for a pattern."""
+    depth = pattern.index(ANY_DEPTH) if ANY_DEPTH in pattern else len(pattern)
+    listed = min(depth, len(parts) - 1)
+    return _begins(parts[:listed], pattern) and all(map(is_read, parts[listed:]))
 
 
 def _parts_below(pattern: str, own: str) -> list[str]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakesql.compile.build_select import build_select
+from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.events import BatchCommitted, FilesLate, FilesLeftOut
 from lakesql.run.bind import bind_select
 from lakesql.run.rewind import rewind_model
 from tests.spark.project import Project, Ran
+from tests.spark.test_new_source import kill_at
 
 pytestmark = pytest.mark.spark
 
@@ -216,10 +221,15 @@ def test_a_stream_that_was_listed_as_a_whole_is_told_apart(project: Project) -> 
     project.connections["disk"] = {"type": "files", "path": "disk"}
     project.stream("s", {"id": "int"}, connection="disk", path="in/**/*.json")
     project.model("m", "SELECT id FROM {s}", mode="append")
-    write(project, "1.json", 1)
+    old = write(project, "1.json", 1)
+    os.utime(old, (1_700_000_000, 1_700_000_000))
     project.run().check()
     make(project)
+    write(project, "2.json", 2)
     assert project.run().conditions("m") == ["streams-changed"]
+    rewind(project, 1_700_000_001_000, allow_duplicates=True)
+    project.run().check()
+    assert ids(project) == [1, 2]
 
 
 def test_a_planned_file_that_is_removed_is_left_out_and_said(project: Project) -> None:
@@ -269,9 +279,26 @@ def test_a_change_feed_is_applied_in_the_order_of_names(project: Project) -> Non
     assert [row["v"] for row in project.rows("m")] == ["3"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@contextmanager
+def breaking_off(random: Random) -> Iterator[None]:
+    """A process whose checkpoint cannot be written from a random place on, as if it was killed there."""
+    left, write, is_over = random.randint(0, 12), CheckpointFiles.write, False
+
+    def count_down(files: CheckpointFiles, name: str, text: str) -> None:
+        nonlocal left, is_over
+        is_over = is_over or (left == 0 and name.startswith(("listed/", "offsets/", "commits/")))
+        left -= left > 0
+        if is_over:
+            raise OSError("the machine is gone")
+        write(files, name, text)
+
+    with mock.patch.object(CheckpointFiles, "write", count_down):
+        yield
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_each_file_is_read_once_whatever_comes_late_and_wherever_it_breaks(project: Project, seed: int) -> None:
-    random, written = Random(seed), list[int]()
+    random, written, said = Random(seed), list[int](), 0
     make(project, path="in/*/*.json", max_per_batch=3)
 
     def arrive() -> None:
@@ -283,15 +310,31 @@ def test_each_file_is_read_once_whatever_comes_late_and_wherever_it_breaks(proje
 
     for _ in range(6):
         arrive()
-        step = random.choice(["stage", "publish", "finish", None])
+        step = random.choice(["stage", "publish", "finish", "write", None])
 
         def break_off(_: str, reached: str, step: str | None = step) -> None:
             if reached == step and random.random() < 0.7:
                 raise RuntimeError("the machine is gone")
 
-        project.run(reached=break_off)
+        with breaking_off(random) if step == "write" else nullcontext():
+            ran = project.run(reached=break_off)
+        said += len(ran.of(FilesLate))
         if random.random() < 0.3:
             arrive()
     project.run().check()
     project.run().check()
     assert ids(project) == written
+    assert said, "some came late"
+
+
+def test_a_kill_at_each_step_loses_and_doubles_nothing(project: Project) -> None:
+    make(project)
+    project.manifest()  # writes the profile
+    wanted = list[int]()
+    for number, step in enumerate(("stage", "publish", "finish")):
+        write(project, f"{number + 5}.json", number + 5)
+        write(project, f"{4 - number}.json", 4 - number)
+        wanted += [number + 5, 4 - number]
+        kill_at(project, step)
+    project.run().check()
+    assert ids(project) == sorted(wanted)

@@ -27,6 +27,12 @@ def test_an_escaped_name_means_itself_alone(name: str) -> None:
     assert named_folder(f"/{pattern}/*.json") == f"/{name}"
 
 
+@pytest.mark.parametrize("part", ["*", "a?", "[ab]", "[!0-9]x", "{a,b}"])
+def test_a_pattern_is_none_of_the_names_that_a_folder_has(part: str) -> None:
+    assert is_pattern(part)
+    assert named_folder(f"/in/{part}/x.json") == "/in"
+
+
 def test_braces_stand_for_each_alternative() -> None:
     assert expand_braces("/{a,b/c,{d,e}}x") == ["/ax", "/b/cx", "/dx", "/ex"]
     assert expand_braces(r"/\{a,b\}") == [r"/\{a,b\}"]
