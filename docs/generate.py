@@ -50,6 +50,7 @@ from lakesql.registry.connection import Registry
 from lakesql.review.verdicts import CAUSES, MEANINGS, VERDICTS
 from lakesql.seed.seed_contract import SeedColumnOptions, SeedOptions
 from lakesql.source.kinds import CONNECTIONS
+from lakesql.source.notifications import Notifications
 from lakesql.stream.stream import RECORD_FIELDS, Column, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
@@ -483,6 +484,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "stream": lambda: option_table(fields_of(_StreamOptions)),
     "column": lambda: option_table(fields_of(_ColumnOptions)),
     "watermark": lambda: option_table(fields_of(Watermark)),
+    "notifications": lambda: option_table(fields_of(Notifications)),
     "csv": lambda: option_table(fields_of(Csv)),
     "record": record_table,
     "dead-letters": dead_letter_table,

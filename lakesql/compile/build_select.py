@@ -472,10 +472,11 @@ def _check_table_changes(select: Select) -> Iterable[Problem]:
 
 
 def _check_planned_files(select: Select) -> Iterable[Problem]:
-    """A SELECT over files that Spark does not stream, as they are read by their names, beside what needs a stream."""
+    """A SELECT over files that lakesql finds, and Spark does not stream, which does what needs a stream of Spark's."""
     for name in select.query.streams_read:
         stream = select.streams[name]
-        if not stream.ordered_by:
+        said = "`ordered_by: name`" if stream.ordered_by else "`notifications`"
+        if not (stream.ordered_by or stream.notifications):
             continue
         is_alone = len(select.query.streams_read) == 1
         if is_alone and not select.query.stateful:
@@ -483,7 +484,7 @@ def _check_planned_files(select: Select) -> Iterable[Problem]:
         does = "reads another stream beside" if not is_alone else "keeps state between batches of"
         yield Problem(
             "contradictory-options",
-            f"Model '{select.model.name}' {does} '{name}', which says `ordered_by: name`.",
+            f"Model '{select.model.name}' {does} '{name}', which says {said}.",
             "Such files are planned by lakesql, batch by batch, and not streamed by Spark.",
             "Read them into a table of their own in mode 'append', and read that one: {{ stream('…') }}.",
             next(found.place for found in select.model.facts.streams if found.name == name),

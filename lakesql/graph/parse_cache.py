@@ -25,13 +25,14 @@ from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.size import Size
 from lakesql.records.formats.csv import Csv
 from lakesql.seed.seed_contract import SeedContract
+from lakesql.source.notifications import Notifications
 from lakesql.source.origin import ORIGINS
 from lakesql.stream.stream import Column, Stream, Watermark
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros
 
 _DECLARATIONS = (
-    *(Declarations, Stream, *ORIGINS, Column, Csv, Watermark),
+    *(Declarations, Stream, *ORIGINS, Column, Csv, Watermark, Notifications),
     *(ModelProperties, ColumnProperties, Freshness, Duration, Place, SeedContract),
     *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node),
     *(*EXPECTATION_KINDS, AcceptedValue),

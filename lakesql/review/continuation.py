@@ -167,7 +167,8 @@ def _read(version: Version, stream: Stream, name: str) -> _Read:
         return _Read(model_table(str(read.table), stream.has_table_changes).kind, (str(read.table),))
     target = version.manifest.target
     connection = target.connections.get(stream.connection) or project_files("")
-    return _Read(connection.as_asked(stream).kind, stream.origin.given)
+    events = target.connections.get(stream.notifications.connection) if stream.notifications else None
+    return _Read(connection.as_asked(stream, events).kind, stream.origin.given)
 
 
 def _kind(read: _Read, other: _Read | None) -> str:

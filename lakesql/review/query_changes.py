@@ -237,7 +237,12 @@ def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
         said = "are read, and the run says so" if after.late_files == "read" else "end the model, and are named"
         what = f"Files of stream '{after.name}' that come late {said}, from the next run on."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "late_files"))
-    if after.ordered_by and before.list_all_every != after.list_all_every:
+    if before.notifications != after.notifications:
+        topic = after.notifications.topic if after.notifications else ""
+        said = f"found by the events of topic {topic}" if topic else "not found by events"
+        what = f"Files of stream '{after.name}' are {said} from the next run on."
+        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "notifications"))
+    if before.list_all_every != after.list_all_every:
         what = f"All files of stream '{after.name}' are listed every {after.list_all_every}."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "list_all_every"))
     if before.max_per_batch != after.max_per_batch:

@@ -12,6 +12,7 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.registry.connection import Registry
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.source.kinds import model_table, project_files
+from lakesql.source.source import Source
 from lakesql.stream.avro_schema import read_avro_schema
 from lakesql.stream.stream import Stream
 
@@ -75,7 +76,8 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             fix=did_you_mean(stream.connection, connections),
             place=stream.place,
         )
-    binding = StreamBinding(stream, connections[stream.connection].as_asked(stream))
+    events = _find_events(manifest, stream)
+    binding = StreamBinding(stream, connections[stream.connection].as_asked(stream, events))
     if problems := list(binding.source.problems(stream.origin, stream.place)):
         raise ProjectError(problems)
     if stream.registry:
@@ -87,6 +89,32 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             place=stream.place,
         )
     return replace(binding, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else binding
+
+
+def _find_events(manifest: Manifest, stream: Stream) -> Source | None:
+    """The connection whose topic tells of a stream's files, if one does. Raises `ProjectError`."""
+    if stream.notifications is None:
+        return None
+    name, connections = stream.notifications.connection, manifest.target.connections
+    found = connections.get(name)
+    if found is None:
+        raise ProjectError.of(
+            "unknown-connection",
+            f"Target '{manifest.target.name}' has no connection '{name}', whose topic tells of the files of "
+            f"'{stream.name}'.",
+            fix=did_you_mean(name, connections),
+            place=stream.place,
+        )
+    if found.cluster is None:
+        raise ProjectError.of(
+            "wrong-value",
+            f"Connection '{name}', whose topic is to tell of the files of stream '{stream.name}', is of type "
+            f"'{found.kind}'.",
+            why="Events are read from topics of Kafka.",
+            fix="Name a connection of type `kafka` under `notifications`.",
+            place=stream.place,
+        )
+    return found
 
 
 def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:

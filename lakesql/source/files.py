@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lakesql.decode import option
 from lakesql.errors import Problem
+from lakesql.location import local_folder
 from lakesql.source.file_folder import FolderSource, read_folder
 from lakesql.source.origin import Brings
 from lakesql.source.source import BATCHES, AskedStream, Source
@@ -29,13 +30,19 @@ class Files(FolderSource):
     brings: ClassVar[Brings] = "files"
     has_offsets: ClassVar[bool] = False
 
-    def as_asked(self, stream: AskedStream) -> Source:
-        """The same files in the order of their names, where the stream says so."""
-        if not stream.ordered_by:
-            return self
-        from lakesql.source.files_by_name import FilesByName
+    def as_asked(self, stream: AskedStream, events: Source | None = None) -> Source:
+        """The same files in the order of their names, or as events tell of them, where the stream says so. A folder of
+        this machine sends no events: its files are listed."""
+        if stream.ordered_by:
+            from lakesql.source.files_by_name import FilesByName
 
-        return FilesByName(self.path)
+            return FilesByName(self.path)
+        cluster = events.cluster if events is not None else None
+        if stream.notifications is None or cluster is None or local_folder(self.path) is not None:
+            return self
+        from lakesql.source.notified_files import NotifiedFiles
+
+        return NotifiedFiles(self.path, cluster, stream.notifications.topic)
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:

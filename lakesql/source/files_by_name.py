@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from lakesql.source.file_folder import FolderSource
@@ -35,7 +34,7 @@ class TakenNames:
         """With files that are read next."""
         taken = [*found]
         last = max((self.last, *(file.name for file in taken)))
-        digest = (self.digest + sum(digest_of(file.name) for file in taken)) % 2**64
+        digest = (self.digest + sum(file.digest for file in taken)) % 2**64
         return TakenNames(last, self.files + len(taken), digest)
 
     @property
@@ -51,11 +50,6 @@ def names_taken(position: Position) -> TakenNames:
     return TakenNames(str(position[LAST_NAME]), int(position["files"]), int(position["digest"], 16))
 
 
-def digest_of(name: str) -> int:
-    """What a name adds to the digest."""
-    return int.from_bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
-
-
 @dataclass(frozen=True, slots=True)
 class FilesByName(FolderSource):
     """Plain files of a stream that says `ordered_by: name`."""
@@ -66,7 +60,7 @@ class FilesByName(FolderSource):
     label: ClassVar[str] = "plain files in the order of their names"
     brings: ClassVar[Brings] = "files"
     has_offsets: ClassVar[bool] = False
-    keeps_lists: ClassVar[bool] = False
+    is_planned: ClassVar[bool] = True
     is_in_name_order: ClassVar[bool] = True
 
     @classmethod

@@ -10,6 +10,7 @@ from lakesql.source.files_by_name import FilesByName
 from lakesql.source.kafka import Kafka
 from lakesql.source.kinesis import Kinesis
 from lakesql.source.mqtt import Mqtt
+from lakesql.source.notified_files import NotifiedFiles
 from lakesql.source.project import FOLDER, ProjectSource
 from lakesql.source.pulsar import Pulsar
 from lakesql.source.rate import Rate
@@ -27,6 +28,7 @@ SOURCES: Mapping[str, type[Source]] = {
     **CONNECTIONS,
     ProjectSource.kind: ProjectSource,
     FilesByName.kind: FilesByName,
+    NotifiedFiles.kind: NotifiedFiles,
     TableSource.kind: TableSource,
     ChangesSource.kind: ChangesSource,
 }

@@ -8,15 +8,16 @@ last. A file of the checkpoint is written before the index names it, so that a k
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from lakesql.source.name_order import FoundFile
-from lakesql.source.seen_files import StoredFiles
+from lakesql.source.seen_files import SeenFile, StoredFiles
 
 FOLDER = "listed"
-_BATCHES, _SEGMENTS, _INDEX = f"{FOLDER}/batches", f"{FOLDER}/segments", f"{FOLDER}/index"
+_BATCHES, _SEGMENTS, _LATE = f"{FOLDER}/batches", f"{FOLDER}/segments", f"{FOLDER}/late"
+_INDEX, _SEEDED = f"{FOLDER}/index", f"{FOLDER}/seeded"
 
 SEGMENT_FILES = 20_000
 """So many names a list has at most."""
@@ -51,6 +52,7 @@ class Index:
     `folded` is how many files had been read as they were made, and `listed_ms` when the whole folder was listed last.
     All names up to `adopts` count as read besides, as a new checkpoint knows nothing more of them; `adopted` is how
     many files had been read then, and `digest` what their names come to. `number` is that of the next list.
+    `events` are the offsets, by topic and partition, up to which events have told of nothing that is still to be read.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -60,6 +62,11 @@ class Index:
     adopted: int = 0
     digest: int = 0
     number: int = 0
+    events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+TIME_UNKNOWN = 0
+"""When a file was changed that was read as an event told of it: the next listing says it."""
 
 
 def read_index(files: StoredFiles) -> Index | None:
@@ -69,6 +76,31 @@ def read_index(files: StoredFiles) -> Index | None:
         return None
     found = json.loads(text)
     return Index(**{**found, "segments": tuple(Segment(**each) for each in found["segments"])})
+
+
+def knows_all(files: StoredFiles) -> bool:
+    """Whether the lists of a checkpoint have all files that its query has read, as far as they are there."""
+    index = read_index(files)
+    return index is not None and not index.adopts
+
+
+def read_known(files: KeptFiles, through: int) -> list[SeenFile]:
+    """The files that the query of a checkpoint had read when so many were."""
+    index = read_index(files) or Index()
+    return [SeenFile(file.name, file.modified_ms) for file in KnownFiles(files, index).read_up_to(through)]
+
+
+def dump_seeded(seen: Iterable[SeenFile]) -> tuple[str, str]:
+    """The file of a new checkpoint, its name and its text, that says which files count as read."""
+    return _SEEDED, "\n".join(json.dumps([each.path, each.modified_ms], ensure_ascii=False) for each in seen)
+
+
+def read_seeded(files: StoredFiles) -> list[FoundFile] | None:
+    """The files that count as read in a checkpoint that was made with some; None where it was made with none."""
+    text = files.read(_SEEDED)
+    if text is None:
+        return None
+    return [FoundFile(name, 0, at_ms) for name, at_ms in map(json.loads, text.split("\n") if text else ())]
 
 
 def is_listing_due(index: Index, every_ms: int, at_ms: int) -> bool:
@@ -82,10 +114,17 @@ class KnownFiles:
     def __init__(self, files: KeptFiles, index: Index) -> None:
         self.index = index
         self._files = files
+        self._late: list[Segment] = []
+        self._recent: dict[str, FoundFile] = {}
+        self._recent_through = index.folded
 
-    def begin(self) -> None:
-        """Write the index as it is, in a checkpoint that has none."""
-        self._save(self.index)
+    def begin(self, read: Iterable[FoundFile] = ()) -> None:
+        """Write the index as it is, in a checkpoint that has none, with files that were read."""
+        written = _Written(self._files, _SEGMENTS, self.index.number)
+        for file in sorted(read):
+            written.add(file)
+        written.end()
+        self._save(replace(self.index, segments=(*written.segments,), number=written.number))
 
     # --- batches
 
@@ -94,7 +133,7 @@ class KnownFiles:
         for number in self._batches():
             if number > before:  # it was planned, and never begun
                 self._files.remove(f"{_BATCHES}/{number}")
-        self._files.write(f"{_BATCHES}/{after}", _dump(found))
+        self._files.write(f"{_BATCHES}/{after}", _dump(replace(each, through=after) for each in found))
 
     def read_batch(self, after: int) -> list[FoundFile] | None:
         """The files of the batch with which so many are read; None where nothing is noted of it."""
@@ -118,37 +157,50 @@ class KnownFiles:
 
     def _beside(self, found: Iterable[FoundFile], read: int) -> Iterator[tuple[FoundFile, FoundFile | None]]:
         """Files in order of their names, each with what is known of it. A list is held while names are in it."""
-        self._fold(read)
+        self._learn(read)
         segments, held = [*self.index.segments], dict[str, FoundFile]()
         for file in found:
             while segments and segments[0].first <= file.name:
                 segment = segments.pop(0)
                 held = {each.name: each for each in self._read(segment)} if segment.last >= file.name else {}
             is_adopted = file.name <= self.index.adopts
-            yield file, held.get(file.name, file if is_adopted else None)
+            yield file, held.get(file.name) or self._recent.get(file.name) or (file if is_adopted else None)
 
     def compare(self, there: Iterable[FoundFile], read: int, compared: ListingReader) -> None:
         """Compare all files that are there, in order of their names, with those that were read while `read` were.
 
-        What is not there any more is forgotten.
+        What is not there any more is forgotten. Those that were not read are kept in lists, which `next_late` gives.
         """
         self._fold(read)
-        kept = _Written(self._files, self.index.number)
+        kept, late = _Written(self._files, _SEGMENTS, self.index.number), _Written(self._files, _LATE, 0)
         for file, known in self._beside(there, read):
             if known is None:
-                compared.late(file)
+                if compared.late(file):
+                    late.add(file)
                 continue
+            if known.modified_ms == TIME_UNKNOWN:
+                known = replace(known, modified_ms=file.modified_ms)
             if known.modified_ms != file.modified_ms:
                 compared.changed(file)
             if file.name <= self.index.adopts:
                 compared.adopted(file)
             kept.add(known)
         kept.end()
+        late.end()
+        self._late = [*late.segments]
         self._save(replace(self.index, segments=(*kept.segments,), number=kept.number, adopts=""))
+
+    def next_late(self) -> list[FoundFile]:
+        """The next files that the last listing has found and that were not read; none when all were given."""
+        return [*_parse(self._files.read(f"{_LATE}/{self._late.pop(0).file}") or "")] if self._late else []
 
     def note_listing(self, at_ms: int) -> None:
         """Note that all of the folder was listed, and nothing found that is still to be read."""
         self._save(replace(self.index, listed_ms=at_ms))
+
+    def note_events(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Note that events up to these offsets have told of nothing that is still to be read."""
+        self._save(replace(self.index, events={topic: {str(partition): at for partition, at in offsets.items()}}))
 
     def read_all(self) -> Iterator[FoundFile]:
         """All files that are known to have been read."""
@@ -157,6 +209,19 @@ class KnownFiles:
         for number in self._batches():
             if number > self.index.folded:
                 yield from self.read_batch(number) or ()
+
+    def read_up_to(self, through: int) -> list[FoundFile]:
+        """The files that had been read when so many were."""
+        return [file for file in self.read_all() if file.through <= through]
+
+    def _learn(self, read: int) -> None:
+        """Hold the files of batches that are done since the lists were made; make lists of many."""
+        for number in self._batches():
+            if self._recent_through < number <= read:
+                self._recent.update({file.name: file for file in self.read_batch(number) or ()})
+                self._recent_through = number
+            if len(self._recent) >= FOLDED_FILES:
+                self._fold(number)
 
     def _fold(self, read: int) -> None:
         """Put the files of batches that are done into the lists."""
@@ -167,6 +232,7 @@ class KnownFiles:
             if len(come) >= FOLDED_FILES or number == batches[-1]:
                 self._fold_in(sorted(come.values()), number)
                 come = {}
+        self._recent, self._recent_through = {}, self.index.folded
 
     def _fold_in(self, come: Sequence[FoundFile], folded: int) -> None:
         """Write the lists anew between whose names some have come, and those before and behind them not."""
@@ -176,7 +242,7 @@ class KnownFiles:
         between = self.index.segments[len(before) : len(self.index.segments) - len(behind)]
         if before and not between and not behind and _is_small(self._read(before[-1])):
             between = (before.pop(),)
-        written = _Written(self._files, self.index.number)
+        written = _Written(self._files, _SEGMENTS, self.index.number)
         for file in _merge((file for segment in between for file in self._read(segment)), come):
             written.add(file)
         written.end()
@@ -202,8 +268,8 @@ class KnownFiles:
 class ListingReader(Protocol):
     """Is told what a listing of all files has found."""
 
-    def late(self, file: FoundFile) -> None:
-        """A file that was not read."""
+    def late(self, file: FoundFile) -> bool:
+        """A file that was not read: whether it is to be, now."""
 
     def changed(self, file: FoundFile) -> None:
         """A file that has changed since it was read."""
@@ -213,9 +279,10 @@ class ListingReader(Protocol):
 
 
 class _Written:
-    """Lists as they are written one after the other."""
+    """Lists as they are written one after the other into a folder."""
 
-    def __init__(self, files: KeptFiles, number: int) -> None:
+    def __init__(self, files: KeptFiles, folder: str, number: int) -> None:
+        self._folder = folder
         self.segments: list[Segment] = []
         self.number = number
         self._files = files
@@ -232,7 +299,7 @@ class _Written:
         if not self._open:
             return
         name = str(self.number)
-        self._files.write(f"{_SEGMENTS}/{name}", _dump(self._open))
+        self._files.write(f"{self._folder}/{name}", _dump(self._open))
         self.segments.append(Segment(self._open[0].name, self._open[-1].name, name))
         self.number, self._open = self.number + 1, []
 
@@ -255,11 +322,11 @@ def _merge(known: Iterable[FoundFile], come: Iterable[FoundFile]) -> Iterator[Fo
 
 
 def _dump(found: Iterable[FoundFile]) -> str:
-    lines = (json.dumps([each.name, each.size_bytes, each.modified_ms], ensure_ascii=False) for each in found)
-    return "\n".join(lines)
+    values = ([each.name, each.size_bytes, each.modified_ms, each.through] for each in found)
+    return "\n".join(json.dumps(each, ensure_ascii=False) for each in values)
 
 
 def _parse(text: str) -> Iterator[FoundFile]:
     for line in text.split("\n") if text else ():
-        name, size_bytes, modified_ms = json.loads(line)
-        yield FoundFile(name, size_bytes, modified_ms)
+        name, size_bytes, modified_ms, through = json.loads(line)
+        yield FoundFile(name, size_bytes, modified_ms, through=through)

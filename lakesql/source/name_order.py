@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
@@ -31,12 +32,19 @@ from lakesql.source.pattern import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundFile:
-    """A file: its path below the connection's, its size, and when it was changed."""
+    """A file: its path below the connection's, its size, and when it was changed. `through` is how many files were read
+    once it was."""
 
     name: str
     size_bytes: int = field(compare=False)
     modified_ms: int = field(compare=False)
     is_hidden: bool = field(default=False, compare=False)
+    through: int = field(default=0, compare=False)
+
+    @property
+    def digest(self) -> int:
+        """A number of its name, in 64 bits."""
+        return int.from_bytes(blake2b(self.name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
 
 
 class Folders(Protocol):
@@ -50,7 +58,12 @@ class Folders(Protocol):
         ...
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """The size of a file in the folder that was asked for last, and when it was changed, in milliseconds."""
+        """The size of a file in the folder that was listed last, and when it was changed, in milliseconds. Raises
+        `FileNotFoundError`."""
+        ...
+
+    def look_up(self, folder: str, name: str) -> tuple[int, int]:
+        """The same of a file in any folder, as it is now. Raises `FileNotFoundError`."""
         ...
 
 
@@ -72,6 +85,10 @@ class LocalFolders:
         """As the disk has it."""
         found = Path(f"{local_folder(folder)}/{name}").stat()
         return found.st_size, found.st_mtime_ns // 1_000_000
+
+    def look_up(self, folder: str, name: str) -> tuple[int, int]:
+        """As the disk has it."""
+        return self.stat(folder, name)
 
 
 class NameOrder:

@@ -55,10 +55,12 @@ class SeenFile:
 
 @dataclass(frozen=True, slots=True)
 class SeededSource:
-    """What a new checkpoint says of one source: where it stands, None for its start, and which files it has seen."""
+    """What a new checkpoint says of one source: where it stands, None for its start, and which files it has seen, in
+    Spark's lists or, as `listed`, in those of lakesql's own."""
 
     position: Position = None
     seen: tuple[SeenFile, ...] = ()
+    listed: tuple[SeenFile, ...] | None = None
 
     @classmethod
     def of(cls, seen: Sequence[SeenFile]) -> Self:

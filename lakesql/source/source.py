@@ -20,6 +20,7 @@ from lakesql.source.origin import Brings
 if TYPE_CHECKING:
     from lakesql.errors import Place, Problem
     from lakesql.source.kafka import Kafka
+    from lakesql.source.notifications import Notifications
     from lakesql.source.origin import StreamOrigin
     from lakesql.source.seen_files import SeenFile, StoredFiles
     from lakesql.source.stream_state import FoundTopics, Position, SourceState
@@ -53,6 +54,10 @@ class AskedStream(Protocol):
     @property
     def ordered_by(self) -> str | None:
         """By what its files are found and read, if not by listing all of them: `name`."""
+
+    @property
+    def notifications(self) -> Notifications | None:
+        """Where events tell of its files, if any do."""
 
     @property
     def list_all_every_ms(self) -> int:
@@ -132,6 +137,9 @@ class Source(Protocol):
     keeps_lists: ClassVar[bool] = False
     """Whether a checkpoint has lists of the files that were read from it."""
 
+    is_planned: ClassVar[bool] = False
+    """Whether lakesql plans its batches of files itself, as Spark does not stream them."""
+
     is_in_name_order: ClassVar[bool] = False
     """Whether files are read in the order of their names, and not of their times."""
 
@@ -146,8 +154,9 @@ class Source(Protocol):
         """One of which nothing but the kind is known."""
         return cls()
 
-    def as_asked(self, stream: AskedStream) -> Source:
-        """This connection as a stream is read through it: some have several ways."""
+    def as_asked(self, stream: AskedStream, events: Source | None = None) -> Source:
+        """This connection as a stream is read through it: some have several ways. `events` is the connection that the
+        stream's `notifications` name."""
         return self
 
     # --- where it is

@@ -15,6 +15,7 @@ from lakesql.names import RESCUED, check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
+from lakesql.source.notifications import Notifications
 from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin, archive_problems
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
@@ -303,6 +304,10 @@ class _StreamOptions:
         "ones are found then by listing from the last one on, and read in that order.",
         default=None,
     )
+    notifications: Notifications | None = option(
+        "Of files in object storage: the topic whose events tell of new ones, so that they are found without listing.",
+        default=None,
+    )
     late_files: LateFiles | None = option(
         "With `ordered_by`: what becomes of a file that has come with a smaller name than the last one that was read. "
         "It is read, and the run says so, or the model fails and names it. `read` if left out; of a change feed, whose "
@@ -310,8 +315,8 @@ class _StreamOptions:
         default=None,
     )
     list_all_every: str = option(
-        "With `ordered_by`: how often all files are listed, to find what has come late. A run lists them if they "
-        "were not for so long.",
+        "With `ordered_by` or `notifications`: how often all files are listed, to find what has come late, or what no "
+        "event has told of. A run lists them if they were not for so long.",
         default="1 hour",
         read=lambda node: parse_duration(node).text,
     )
@@ -377,6 +382,7 @@ class Stream:
     after: After = "leave"
     archive: str = ""
     ordered_by: OrderedBy | None = None
+    notifications: Notifications | None = None
     late_files: LateFiles = "read"
     list_all_every: str = "1 hour"
     has_table_changes: bool = False
@@ -493,6 +499,7 @@ def read_stream(node: Node) -> Stream:
         after=options.after,
         archive=options.archive.strip("/") if options.archive.endswith("/") else options.archive,
         ordered_by=options.ordered_by,
+        notifications=options.notifications,
         late_files=_late_files(options),
         list_all_every=options.list_all_every,
     )
@@ -768,22 +775,29 @@ def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
 
 def _check_order(stream: Stream, node: Node) -> Iterator[Problem]:
     """Whether what is said of the order of files is said of files, and goes with what becomes of them."""
-    ordered_by = node.get("ordered_by")
-    if ordered_by is None:
-        for key in ("late_files", "list_all_every"):
-            if key in node.entries():
-                what = f"Stream '{stream.name}' says '{key}', and not `ordered_by: name`, with which it is asked."
-                yield Problem("wrong-value", what, place=node.key_place(key))
+    said = [key for key in ("ordered_by", "notifications") if node.get(key) is not None]
+    needs = {"late_files": ("ordered_by",), "list_all_every": ("ordered_by", "notifications")}
+    for key, wanted in needs.items():
+        if key in node.entries() and not {*wanted} & {*said}:
+            others = " or ".join(wanted)
+            what = f"Stream '{stream.name}' says '{key}', and not {others}, with which it is asked."
+            yield Problem("wrong-value", what, place=node.key_place(key))
+    if not said:
         return
+    place = node.entries()[said[0]].place
     if stream.origin.brings != "files":
-        what = f"Stream '{stream.name}' says 'ordered_by', which is asked of files."
+        what = f"Stream '{stream.name}' says '{said[0]}', which is asked of files."
         why = "The records of topics and tables have an order of their own."
-        yield Problem("wrong-value", what, why, place=ordered_by.place)
+        yield Problem("wrong-value", what, why, place=place)
+    elif len(said) > 1:
+        what = f"Stream '{stream.name}' says 'ordered_by' and 'notifications': each finds new files in its own way."
+        fix = "Where names grow, `ordered_by: name` needs no events; where they do not, keep `notifications`."
+        yield Problem("contradictory-options", what, "", fix, node.entries()[said[1]].place)
     elif stream.after != "leave":
-        what = f"Stream '{stream.name}' says 'ordered_by', and its files go once they are read (`after`)."
-        why = "Which files went is looked up in lists that `ordered_by: name` does without."
+        what = f"Stream '{stream.name}' says '{said[0]}', and its files go once they are read (`after`)."
+        why = "Which files went is looked up in lists that such a stream does without."
         fix = "Leave out one of the two: a folder from which files go is soon listed."
-        yield Problem("contradictory-options", what, why, fix, ordered_by.place)
+        yield Problem("contradictory-options", what, why, fix, place)
 
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:

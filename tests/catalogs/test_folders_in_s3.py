@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,31 +10,13 @@ from unittest import mock
 import pytest
 
 from lakesql.engine.sources import names_there
-from lakesql.engine.spark.gateway import java_class
 from lakesql.events import FilesLate
+from tests.catalogs.bucket import Bucket
 from tests.catalogs.places import Place
 from tests.servers.seaweed import Seaweed
 from tests.spark.project import Project
 
 OLD = 1_100
-
-
-class Bucket:
-    """Objects of a bucket, written by Hadoop."""
-
-    def __init__(self, place: Place, url: str) -> None:
-        self.url = url
-        path = java_class("org.apache.hadoop.fs.Path")
-        self._path = path
-        self._system = path(url).getFileSystem(place.lake.session.sparkContext._jsc.hadoopConfiguration())
-
-    def write(self, name: str, *ids: int) -> None:
-        stream = self._system.create(self._path(f"{self.url}/{name}"), True)
-        stream.write(bytearray("".join(f"{json.dumps({'id': id_})}\n" for id_ in ids), "utf-8"))
-        stream.close()
-
-    def remove(self, name: str) -> None:
-        self._system.delete(self._path(f"{self.url}/{name}"), False)
 
 
 @pytest.fixture
@@ -55,7 +36,7 @@ def listed() -> Iterator[list[str]]:
 def test_names_behind_the_last_one_are_asked_for(
     rest_on_s3: Place, seaweed: Seaweed, tmp_path: Path, listed: list[str]
 ) -> None:
-    bucket = Bucket(rest_on_s3, seaweed.make_bucket("folders"))
+    bucket = Bucket(rest_on_s3.lake.session, seaweed.make_bucket("folders"))
     project = Project(rest_on_s3.lake, tmp_path, "folders")
     project.checkpoints = f"{rest_on_s3.checkpoints}/folders"
     project.connections["lake"] = {"type": "files", "path": f"{bucket.url}/land"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from lakesql.engine.spark.java import find_java
@@ -125,6 +125,20 @@ class Broker:
         producer.begin_transaction()
         _send(producer, topic, messages)
         return producer
+
+    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        """The keys and values of all records of a topic's first partition."""
+        place = TopicPartition(topic, 0, 0)
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": str(uuid.uuid4())})
+        _, end = consumer.get_watermark_offsets(place, timeout=10)
+        consumer.assign([place])
+        found: list[tuple[bytes | None, bytes | None]] = []
+        while len(found) < end:
+            for record in consumer.consume(end - len(found), timeout=1):
+                assert record.error() is None, record.error()
+                found.append((record.key(), record.value()))
+        consumer.close()
+        return found
 
     def _producer(self, config: dict[str, str]) -> Producer:
         settings = {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}

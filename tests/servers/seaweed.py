@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sysconfig
 import urllib.error
@@ -17,9 +18,16 @@ STARTS_WITHIN_S = 60
 
 
 class Seaweed:
-    """Started and stopped; it keeps its files in `directory`."""
+    """Started and stopped; it keeps its files in `directory`. It tells a topic of Kafka what becomes of them, if
+    `tells` names a broker and one."""
 
-    def __init__(self, directory: Path, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        access_key: str = ACCESS_KEY,
+        secret_key: str = SECRET_KEY,
+        tells: tuple[str, str] | None = None,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._output = directory, directory / "weed.log"
         self._weed = Path(sysconfig.get_path("scripts"), "weed")
@@ -30,6 +38,10 @@ class Seaweed:
         self.catalog_uri = f"http://{LOOPBACK}:{self._ports['s3.port.iceberg']}"
         login = {"accessKey": access_key, "secretKey": secret_key}
         user = {"name": "tests", "credentials": [login], "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+        if tells is not None:
+            told = directory / ".seaweedfs" / "notification.toml"
+            told.parent.mkdir()
+            told.write_text('[notification.kafka]\nenabled = true\nhosts = ["{}"]\ntopic = "{}"\n'.format(*tells))
         (directory / "s3.json").write_text(json.dumps({"identities": [user]}))
 
     def start(self) -> None:
@@ -38,7 +50,8 @@ class Seaweed:
         flags += [f"-dir={self._directory}", f"-s3.config={self._directory}/s3.json", "-filer", "-s3"]
         flags += [f"-ip={LOOPBACK}", f"-ip.bind={LOOPBACK}", "-s3.port.lance=0"]
         flags += ["-volume.max=50", "-master.volumeSizeLimitMB=64"]
-        self._process = spawn([self._weed, "server", *flags], self._output)
+        environ = {**os.environ, "HOME": str(self._directory)}
+        self._process = spawn([self._weed, "server", *flags], self._output, environ)
         wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
 
     def stop(self) -> None:

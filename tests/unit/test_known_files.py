@@ -44,8 +44,9 @@ class Findings:
         self.late_ones: list[str] = []
         self.changed_ones: list[str] = []
 
-    def late(self, file: FoundFile) -> None:
+    def late(self, file: FoundFile) -> bool:
         self.late_ones.append(file.name)
+        return True
 
     def changed(self, file: FoundFile) -> None:
         self.changed_ones.append(file.name)

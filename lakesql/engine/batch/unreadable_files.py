@@ -115,7 +115,7 @@ def _files_of(sink: Sink, session: SparkSession, rows: DataFrame) -> Iterator[tu
     ]
     if not asked:
         return
-    is_planned = any(binding.source.is_in_name_order for binding in sink.bindings)
+    is_planned = any(binding.source.is_planned for binding in sink.bindings)
     owner = sink.progress.identity.owner
     files = listed_files(rows._jdf.queryExecution() if is_planned else last_execution(session, owner))
     for binding, listing in asked:

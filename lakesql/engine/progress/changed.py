@@ -24,7 +24,7 @@ def explain_changes(session: SparkSession, folder: str, bindings: Sequence[Strea
 
     On this machine all of them are looked at, elsewhere those that were read last.
     """
-    places = [(each, each.glob) for each in bindings if each.glob is not None and each.source.keeps_lists]
+    places = [(each, each.glob) for each in bindings if each.glob is not None and not each.source.is_planned]
     files = CheckpointFiles(session, folder)
     numbers = [int(name) for name in sorted(files.names("sources")) if name.isdecimal()] if places else []
     for binding, glob in places:

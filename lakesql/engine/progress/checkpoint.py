@@ -21,6 +21,7 @@ from lakesql.progress.state import Checkpoint, Origin
 from lakesql.progress.stored import ORIGIN_FILE, VOID, LocalFiles
 from lakesql.project.files import write_atomically
 from lakesql.source.kinds import SOURCES
+from lakesql.source.known_files import dump_seeded
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import spark_position
 
@@ -168,6 +169,8 @@ def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[S
             if source.seen:
                 lines = [_dump({"path": f.path, "timestamp": f.modified_ms, "batchId": 0}) for f in source.seen]
                 files.write(f"sources/{index}/0", "\n".join(["v1", *lines]))
+            if source.listed is not None:
+                files.write(*dump_seeded(source.listed))
         metadata = _dump({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})
         positions = [VOID if found.position is None else _dump(spark_position(found.position)) for found in seeded]
         files.write("offsets/0", "\n".join(["v1", metadata, *positions]))

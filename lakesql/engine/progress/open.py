@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -31,6 +31,7 @@ from lakesql.progress.state import (
     newest_batch,
 )
 from lakesql.progress.topics import next_positions
+from lakesql.source.known_files import knows_all, read_known
 from lakesql.source.seen_files import SeededSource, SeenFile, read_seen
 from lakesql.source.source import Start
 from lakesql.stream.stream import Stream
@@ -163,10 +164,10 @@ def _seed(
     session: SparkSession, binding: StreamBinding, start: StartFrom, old: CheckpointFiles, old_streams: tuple[str, ...]
 ) -> SeededSource:
     name = binding.stream.name
-    seen = None
-    if name in old_streams:
-
-        def seen(last: int) -> Sequence[SeenFile]:
-            return read_seen(old, old_streams.index(name), 0, last)
+    seen: Callable[[int], Sequence[SeenFile]] | None = None
+    if binding.source.is_planned:
+        seen = partial(read_known, old) if knows_all(old) else None
+    elif name in old_streams:
+        seen = partial(read_seen, old, old_streams.index(name), 0)
 
     return spark_source(binding.source).seed(session, binding, start.positions.get(name), start.start_ms, seen)

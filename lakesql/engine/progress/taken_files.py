@@ -25,11 +25,9 @@ from lakesql.engine.sources.move_files import archived_place, delete_file, move_
 from lakesql.errors import RunError
 from lakesql.names import REBUILD_SUFFIX
 from lakesql.progress.stored import read_checkpoint, read_offsets
-from lakesql.source.files_by_name import LAST_NAME
 from lakesql.source.known_files import KnownFiles, read_index
 from lakesql.source.pattern import escape_glob, files_below, listing_of, without_scheme
 from lakesql.source.seen_files import SeenFile, read_seen
-from lakesql.source.source import has_mark
 
 Tell = Callable[[str, str], None]
 """Is told of a stream what could not be done with its files."""
@@ -150,7 +148,7 @@ def files_read(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
         return ()
     position = checkpoint.positions.get(checkpoint.newest_planned, ())
     at = position[streams.index(stream)] if len(position) == len(streams) else None
-    index = read_index(files) if has_mark(at, LAST_NAME) else None
+    index = read_index(files)
     if index is not None:
         return [SeenFile(file.name, file.modified_ms) for file in KnownFiles(files, index).read_all()]
     if not isinstance(at, dict) or "logOffset" not in at:

@@ -96,6 +96,17 @@ class SparkKafka(SparkSource):
         return gone, count(ends - sum(at for *_, at in begins), "record")
 
 
+def read_between(
+    session: SparkSession, connection: Kafka, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+) -> DataFrame:
+    """The raw records of a topic between offsets of its partitions. Those that are gone are not among them."""
+    reader = _reader(session.read, connection).option("failOnDataLoss", False)
+    reader = reader.option("assign", json.dumps({topic: [*start]}))
+    for name, offsets in (("startingOffsets", start), ("endingOffsets", end)):
+        reader = reader.option(name, json.dumps({topic: {str(partition): at for partition, at in offsets.items()}}))
+    return reader.load().drop("timestampType")
+
+
 def _cluster(binding: StreamBinding) -> Kafka:
     assert binding.source.cluster is not None
     return binding.source.cluster

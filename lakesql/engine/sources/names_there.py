@@ -54,12 +54,10 @@ class _InFolders:
         return self._order.files(self._folders, after, until)
 
     def find(self, name: str) -> FoundFile | None:
-        """Its folder is listed from it on."""
+        """It alone is asked for."""
         folder, _, own = self._order.path_of(name).rpartition("/")
-        if own not in self._folders.children(folder, own)[:1]:
-            return None
         try:
-            return FoundFile(name, *self._folders.stat(folder, own), self._order.is_hidden(name))
+            return FoundFile(name, *self._folders.look_up(folder, own), self._order.is_hidden(name))
         except FileNotFoundError:
             return None
 
@@ -76,7 +74,7 @@ class _HadoopFolders:
         try:
             found = self._system.listStatus(java_class("org.apache.hadoop.fs.Path")(folder))
         except Py4JJavaError as error:
-            if "FileNotFoundException" in str(error.java_exception.getClass().getName()):
+            if _is_missing(error):
                 return []
             raise
         self._stats = {}
@@ -93,6 +91,20 @@ class _HadoopFolders:
     def stat(self, folder: str, name: str) -> tuple[int, int]:
         """As the listing had it."""
         return self._stats[name]
+
+    def look_up(self, folder: str, name: str) -> tuple[int, int]:
+        """As Hadoop says it."""
+        try:
+            found = self._system.getFileStatus(java_class("org.apache.hadoop.fs.Path")(f"{folder}/{name}"))
+        except Py4JJavaError as error:
+            if _is_missing(error):
+                raise FileNotFoundError(name) from None
+            raise
+        return int(found.getLen()), int(found.getModificationTime())
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    return "FileNotFoundException" in str(error.java_exception.getClass().getName())
 
 
 PAGE = 1000

@@ -8,6 +8,7 @@ from lakesql.engine.sources.files import SparkFiles
 from lakesql.engine.sources.files_by_name import SparkFilesByName
 from lakesql.engine.sources.kafka import SparkKafka
 from lakesql.engine.sources.log import SparkLog
+from lakesql.engine.sources.notified_files import SparkNotifiedFiles
 from lakesql.engine.sources.rate import SparkRate
 from lakesql.engine.sources.recorded import SparkRecorded
 from lakesql.engine.sources.spark_source import SparkSource
@@ -18,8 +19,8 @@ from lakesql.source.source import Source
 SPARK_SOURCES: Mapping[str, SparkSource] = {
     each.kind: each
     for each in (
-        *(SparkKafka(), SparkRecorded(), SparkFiles(), SparkFilesByName(), SparkRate()),
-        *(SparkTable(), SparkChanges(), SparkLog()),
+        *(SparkKafka(), SparkRecorded(), SparkFiles(), SparkFilesByName(), SparkNotifiedFiles()),
+        *(SparkRate(), SparkTable(), SparkChanges(), SparkLog()),
     )
 }
 """All readers: of the kinds in `lakesql/source/kinds.py`, and of what several of them share."""

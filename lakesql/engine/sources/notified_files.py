@@ -1,0 +1,231 @@
+"""Plain files that events of object storage tell of: a topic is read, and what it names is looked up.
+
+A position has the offsets of the topic up to which events were read, and how many files were. An event is no proof: it
+may come twice, late, or never. So a file is known by its name, and all files are listed now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.counts import count
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers, open_broker
+from lakesql.engine.sources.files import SparkFiles
+from lakesql.engine.sources.files_by_name import find_any, find_gone
+from lakesql.engine.sources.kafka import read_between
+from lakesql.engine.sources.names_there import names_there
+from lakesql.engine.sources.planned_files import PlannedFiles, name_some, order_of
+from lakesql.engine.sources.spark_source import PlannedBatches, Planning
+from lakesql.source.known_files import TIME_UNKNOWN, KnownFiles
+from lakesql.source.name_order import FoundFile
+from lakesql.source.notified_files import EventsRead, NotifiedFiles, events_read
+from lakesql.source.object_events import read_event
+from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.stream_state import Position, SourceState
+
+EVENTS = 20_000
+"""So many events are read at once, and held in memory."""
+
+GRACE_MS = 600_000
+"""So long a listing waits for the event of a file that it finds, or as long as it takes to the next listing."""
+
+
+class SparkNotifiedFiles(SparkFiles):
+    """Plain files of a stream that has `notifications`."""
+
+    kind: ClassVar[str] = NotifiedFiles.kind
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """Nothing that Spark streams: `planned_batches` reads it."""
+        raise AssertionError("Spark does not stream files that events tell of")
+
+    def planned_batches(
+        self, session: SparkSession, binding: StreamBinding, planning: Planning
+    ) -> PlannedBatches | None:
+        """Some files at a time, as events tell of them."""
+        return _Notified(PlannedFiles(session, binding, planning))
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """Whether there is a file at all. Raises `RunError` (`unknown-topic`) where the topic is not there."""
+        source = _source(binding)
+        brokers.of(session._jvm, source.kafka).topics([source.topic], binding.stream.place)
+        return find_any(session, binding)
+
+    def seed(
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        position: Position,
+        start_ms: int | None,
+        seen: Callable[[int], Sequence[SeenFile]] | None,
+    ) -> SeededSource:
+        """A position with the files that were read; at a time, the files that are older. All are listed next."""
+        if position is not None and seen is not None:
+            return SeededSource(position, listed=tuple(seen(events_read(position).files)))
+        if start_ms is None:
+            return SeededSource()
+        there = (file for file in names_there(session, order_of(binding)).files("") if not file.is_hidden)
+        listed = tuple(SeenFile(file.name, file.modified_ms) for file in there if file.modified_ms < start_ms)
+        return SeededSource(EventsRead(files=len(listed)).position if listed else None, listed=listed)
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """The names of those files that were read, and are gone; and how many are there."""
+        return find_gone(session, binding, seen())
+
+
+def _source(binding: StreamBinding) -> NotifiedFiles:
+    assert isinstance(binding.source, NotifiedFiles)
+    return binding.source
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The first offset of each partition that is there, and the one behind the last."""
+
+    first: Mapping[int, int]
+    last: Mapping[int, int]
+
+
+class _Notified(PlannedBatches):
+    """The files of a stream as batches.
+
+    `_told` are files that events up to the offsets `_told_to` have named, and that are still to be read. All files
+    `_must_be_listed` where events were not read from the start on, or are gone.
+    """
+
+    def __init__(self, files: PlannedFiles) -> None:
+        self._files = files
+        self._source = _source(files.binding)
+        self._begun: Mapping[int, int] | None = None
+        self._must_be_listed = False
+        self._told: list[FoundFile] = []
+        self._told_to: Mapping[int, int] = {}
+
+    def find_last(self, position: Position) -> Position:
+        """Behind the events that are there."""
+        return EventsRead(self._source.topic, self._ends().last, events_read(position).files).position
+
+    def find_end(self, position: Position, until: Position) -> Position:
+        """Behind the next files: those that events tell of, then those that a listing has found, if one is due."""
+        ends, read = self._ends(), events_read(position)
+        known = self._files.known(read.files, is_listed=False)
+        at = self._begin(known, read, ends)
+        if self._must_be_listed:
+            unlisted = self._next_unlisted(known, at)
+            if unlisted is not None:
+                return unlisted
+            self._must_be_listed = False
+        told = self._next_told(known, at, events_read(until).offsets if until is not None else ends.last)
+        if told is not None:
+            return told
+        return self._next_unlisted(known, at) if self._files.is_listing_due(known) else None
+
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
+        """The raw records of the files that were planned."""
+        return self._files.read_batch(events_read(start).files, events_read(end).files)
+
+    def _plan(self, at: EventsRead, offsets: Mapping[int, int], found: Sequence[FoundFile]) -> Position:
+        self._files.plan(at.files, found)
+        return EventsRead(self._source.topic, offsets, at.files + len(found)).position
+
+    def _next_unlisted(self, known: KnownFiles, at: EventsRead) -> Position:
+        """Behind the next files that a listing has found. Those that are young may have an event that is still to come:
+        they are left to the next one, unless no event was read yet."""
+        is_first = self._must_be_listed
+        why = "no event has told of" if known.index.listed_ms else ""
+        found = self._files.next_unread(known, at.files, None, why, 0 if is_first else GRACE_MS)
+        return self._plan(at, at.offsets, found) if found else None
+
+    # --- events
+
+    def _begin(self, known: KnownFiles, read: EventsRead, ends: _Ends) -> EventsRead:
+        """Where events are to be read from. Before any was, behind those that are there before all files are listed."""
+        topic = self._source.topic
+        if read.topic == topic and read.offsets:
+            looked = known.index.events.get(topic, {})
+            offsets = {each: max(at, looked.get(str(each), 0)) for each, at in read.offsets.items()}
+            return self._after_losses(known, replace(read, offsets=offsets), ends)
+        if self._begun is None:
+            self._begun, self._must_be_listed = ends.last, True
+        return EventsRead(topic, self._begun, read.files)
+
+    def _after_losses(self, known: KnownFiles, at: EventsRead, ends: _Ends) -> EventsRead:
+        """Where events are to be read from, as some of those behind the position may be gone."""
+        lost = [each for each, first in ends.first.items() if at.offsets.get(each, 0) < first]
+        anew = [each for each, last in ends.last.items() if at.offsets.get(each, 0) > last]
+        if not lost and not anew:
+            return at
+        offsets = {**at.offsets, **{each: ends.first[each] for each in (*lost, *anew)}}
+        says = "was made anew" if anew else "has lost events that were not read"
+        self._files.leave_out(f"topic {at.topic} {says}: all files are listed")
+        self._must_be_listed = True
+        known.note_events(at.topic, offsets)
+        return replace(at, offsets=offsets)
+
+    def _ends(self) -> _Ends:
+        with open_broker(self._files.session._jvm, self._source.kafka) as broker:
+            topics = broker.topics([self._source.topic], self._files.binding.stream.place).values()
+            return _Ends(
+                broker.beginning_offsets(topics)[self._source.topic], broker.end_offsets(topics)[self._source.topic]
+            )
+
+    def _next_told(self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]) -> Position:
+        """Behind the next files that events tell of, not behind the offsets of a limit."""
+        read = at
+        while self._told or self._read_events(known, read, limit):
+            found = self._files.bounded(self._told)
+            self._told = self._told[len(found) :]
+            if found:
+                return self._plan(at, read.offsets if self._told else self._told_to, found)
+            read = replace(read, offsets=self._told_to)
+        if read.offsets != at.offsets:
+            known.note_events(at.topic, read.offsets)
+        return None
+
+    def _read_events(self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]) -> bool:
+        """Read the next events; whether there were any."""
+        start = {partition: at.offsets.get(partition, 0) for partition in limit}
+        end, left = dict(start), EVENTS
+        for partition, last in limit.items():
+            end[partition] = min(max(last, start[partition]), start[partition] + left)
+            left -= end[partition] - start[partition]
+        if end == start:
+            return False
+        sizes, unreadable = self._files_of(start, end)
+        told = (FoundFile(name, sizes[name], TIME_UNKNOWN) for name in sorted(sizes))
+        self._told, self._told_to = [*known.unknown(told, at.files)], {**at.offsets, **end}
+        if unreadable:
+            self._files.leave_out(
+                f"{count(len(unreadable), 'event')} of topic {self._source.topic} cannot be read, and may have told of "
+                f"files, which the next listing of all finds: {name_some(unreadable)}"
+            )
+        return True
+
+    def _files_of(self, start: Mapping[int, int], end: Mapping[int, int]) -> tuple[dict[str, int], list[str]]:
+        """The sizes of files that the pattern means, by name, as events between offsets tell them, and which events
+        cannot be read."""
+        rows = read_between(self._files.session, self._source.kafka, self._source.topic, start, end)
+        sizes, unreadable = dict[str, int](), list[str]()
+        for row in rows.select("key", "value", "partition", "offset").toLocalIterator():
+            try:
+                created = read_event(_bytes(row["key"]), _bytes(row["value"]))
+            except ValueError as error:
+                unreadable.append(f"partition {row['partition']} offset {row['offset']} ({error})")
+                continue
+            for each in created:
+                name = self._source.name_of(each.bucket, each.key)
+                if name is not None and self._files.order.means(name) and not self._files.order.is_hidden(name):
+                    sizes[name] = each.size_bytes
+        return sizes, unreadable
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)

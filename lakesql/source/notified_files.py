@@ -1,0 +1,92 @@
+"""Plain files of object storage that events tell of: they are found in a topic, and not by listing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Self
+from urllib.parse import urlsplit
+
+from lakesql.source.file_folder import FolderSource
+from lakesql.source.kafka import Kafka
+from lakesql.source.origin import Brings
+from lakesql.source.source import AskedStream, Now, has_mark
+
+if TYPE_CHECKING:
+    from lakesql.source.seen_files import StoredFiles
+    from lakesql.source.stream_state import Position, SourceState
+
+TOLD_BY = "told_by"
+"""In a position: the topic whose events were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventsRead:
+    """Up to which offsets of which topic events were read, and how many files in all; '' for none yet."""
+
+    topic: str = ""
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    files: int = 0
+
+    @property
+    def position(self) -> Position:
+        """It as a position."""
+        offsets = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
+        return {TOLD_BY: self.topic, "events": offsets, "files": self.files}
+
+
+def events_read(position: Position) -> EventsRead:
+    """What a position says was read; nothing for none."""
+    if not has_mark(position, TOLD_BY):
+        return EventsRead()
+    offsets = {int(partition): int(at) for partition, at in position["events"].items()}
+    return EventsRead(str(position[TOLD_BY]), offsets, int(position["files"]))
+
+
+@dataclass(frozen=True, slots=True)
+class NotifiedFiles(FolderSource):
+    """Plain files of a stream that has `notifications`."""
+
+    path: str
+    kafka: Kafka
+    topic: str
+
+    kind: ClassVar[str] = "notified_files"
+    label: ClassVar[str] = "plain files that events tell of"
+    brings: ClassVar[Brings] = "files"
+    has_offsets: ClassVar[bool] = False
+    is_planned: ClassVar[bool] = True
+    jars: ClassVar[frozenset[str]] = Kafka.jars
+
+    @classmethod
+    def stand_in(cls) -> Self:
+        """Files in no folder."""
+        return cls("", Kafka.stand_in(), "")
+
+    def name_of(self, bucket: str, key: str) -> str | None:
+        """The name below the connection's path of an object; None where it lies elsewhere."""
+        place = urlsplit(self.path)
+        base = place.path.strip("/")
+        prefix = f"{base}/" if base else ""
+        is_below = bucket == place.netloc and key.startswith(prefix)
+        return key.removeprefix(prefix) if is_below else None
+
+    def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
+        """Nothing more than that it is there."""
+        from lakesql.source.stream_state import SourceState
+
+        return SourceState(stream.name, self.kind)
+
+    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+        """Not to be known: the topic is asked by a run."""
+        return False
+
+    @classmethod
+    def is_position(cls, position: Position) -> bool:
+        """Whether it names a topic of events."""
+        return not isinstance(position, dict) or has_mark(position, TOLD_BY)
+
+    @classmethod
+    def supposed_position(cls, names: Sequence[str]) -> Position:
+        """One event was read."""
+        return EventsRead("events", {0: 1}, 1).position

@@ -1,0 +1,136 @@
+"""What an event of object storage tells: which objects have come. Values alone.
+
+S3 writes keys as in a URL's query, and so does MinIO; Ceph, EventBridge and SeaweedFS write them as they are.
+EventBridge has one object an event. SNS has an event of S3's as a text in its own. SeaweedFS, whose filer writes to
+Kafka, has Protobuf, and the object's path as the record's key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_plus
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedObject:
+    """An object that has come: its bucket and its key; and its size, 0 where it is not told."""
+
+    bucket: str
+    key: str
+    size_bytes: int = 0
+
+
+def read_event(key: bytes | None, value: bytes | None) -> list[CreatedObject]:
+    """The objects that have come by an event, a record's key and value; none where it tells of something else.
+
+    Raises `ValueError` where it is no event of a form that is known.
+    """
+    if not value:
+        raise ValueError("the record has no value")
+    if value.lstrip()[:1] == b"{":
+        return [*_read_json(json.loads(value))]
+    if key is not None and key.startswith(b"/"):
+        return [*_read_filer(key.decode(), value)]
+    raise ValueError("the value is no JSON")
+
+
+def _read_json(event: Mapping[str, Any]) -> Iterator[CreatedObject]:
+    try:
+        if isinstance(event.get("Records"), list):
+            for record in event["Records"]:
+                yield from _read_record(record)
+        elif "detail-type" in event:
+            if event["detail-type"] == "Object Created":
+                found = event["detail"]["object"]
+                yield CreatedObject(str(event["detail"]["bucket"]["name"]), str(found["key"]), _size(found))
+        elif event.get("Type") == "Notification":
+            yield from _read_json(json.loads(event["Message"]))
+        elif event.get("Event") != "s3:TestEvent":
+            raise ValueError("it has neither Records nor a detail-type")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it lacks {error}") from None
+
+
+_AS_IT_IS = ("ceph:",)
+"""Whose keys are written as they are: how `eventSource` begins."""
+
+
+def _read_record(record: Mapping[str, Any]) -> Iterator[CreatedObject]:
+    """A record of S3's form."""
+    name = str(record["eventName"]).removeprefix("s3:")
+    if not name.startswith("ObjectCreated:"):
+        return
+    found = record["s3"]["object"]
+    is_plain = str(record.get("eventSource", "")).startswith(_AS_IT_IS)
+    key = str(found["key"]) if is_plain else unquote_plus(found["key"])
+    yield CreatedObject(str(record["s3"]["bucket"]["name"]), key, _size(found))
+
+
+def _size(found: Mapping[str, Any]) -> int:
+    """The size of an object, which some write as a text."""
+    size = str(found.get("size", ""))
+    return int(size) if size.isdecimal() else 0
+
+
+_BUCKETS = "/buckets/"
+"""The folder of SeaweedFS' buckets."""
+
+_NEW_ENTRY, _NEW_PARENT = 2, 4
+_NAME, _IS_FOLDER = 1, 2
+"""Fields of its `EventNotification`, and of an `Entry`."""
+
+
+def _read_filer(path: str, value: bytes) -> Iterator[CreatedObject]:
+    """An event of SeaweedFS' filer about a path."""
+    event = _fields(value)
+    if _NEW_ENTRY not in event:
+        return
+    entry = _fields(event[_NEW_ENTRY])
+    if entry.get(_IS_FOLDER, b"\0") != b"\0":
+        return
+    if _NEW_PARENT in event and _NAME in entry:
+        path = f"{event[_NEW_PARENT].decode()}/{entry[_NAME].decode()}"
+    bucket, _, key = path.removeprefix(_BUCKETS).partition("/")
+    if path.startswith(_BUCKETS) and key:
+        yield CreatedObject(bucket, key)
+
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+"""How Protobuf writes a value."""
+
+
+def _fields(message: bytes) -> dict[int, bytes]:
+    """The fields of a message of Protobuf by their numbers; of one that stands several times, the last."""
+    found, at = dict[int, bytes](), 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        number, kind = tag >> 3, tag & 7
+        size = {_FIXED64: 8, _FIXED32: 4}.get(kind, 0)
+        if kind == _VARINT:
+            start = at
+            _, at = _varint(message, at)
+            found[number] = message[start:at]
+            continue
+        if kind == _BYTES:
+            size, at = _varint(message, at)
+        elif not size:
+            raise ValueError("it is neither JSON nor Protobuf")
+        if at + size > len(message):
+            raise ValueError("it is cut short")
+        found[number], at = message[at : at + size], at + size
+    return found
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """A whole number from a place on, and the place behind it."""
+    number = shift = 0
+    while at < len(message) and shift < 64:
+        byte, at = message[at], at + 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+    raise ValueError("it is cut short")
