@@ -196,11 +196,11 @@ class LogReader:
         """Where the topics end now."""
         return {topic: dict(self.log(topic).ends(places)) for topic, places in self.partitions(position).items()}
 
-    def last(self) -> dict[str, LogPlaces]:
-        """Where the topics end, with all that was sent until now."""
+    def last(self, position: LogPosition | None) -> dict[str, LogPlaces]:
+        """Where the topics end, with all that was sent until now, as a reader at a position needs it."""
         for topic in self.topics:
             self.log(topic).settle()
-        return self.ends(None)
+        return self.ends(position)
 
     def release(self, position: LogPosition) -> None:
         """Let go of what lies before a position."""
@@ -308,9 +308,9 @@ class LogBatches(PlannedBatches):
         self._session, self._reader = session, reader
         self._ahead: tuple[Position, Position, list[LogPage]] | None = None
 
-    def find_last(self) -> Position:
+    def find_last(self, position: Position) -> Position:
         """Where the topics end as the run begins."""
-        return self._reader.last()
+        return self._reader.last(position)
 
     def find_end(self, position: Position, until: Position) -> Position:
         """The place behind the next records. A stream that has read nothing yet notes first where it begins."""
@@ -380,7 +380,7 @@ class _LogStreamReader(SimpleDataSourceStreamReader):
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
         """The next records behind a position, and where they end."""
         if self._is_bounded and self._until is None:
-            self._until = self._reader.last()
+            self._until = self._reader.last(start)
         end, pages = self._reader.read_following(start, self._until)
         return iter(_rows(pages)), end if pages else start
 
