@@ -120,11 +120,10 @@ def filler(source: Mqtt, broker: Mosquitto) -> Callable[[int, int], None]:
         sender.connect(LOOPBACK, broker.port)
         taker.stop()  # what is sent waits for its session
         sender.loop_start()
-        last = None
         for number in range(first, first + count):
-            last = sender.publish("mqtt", value(number), qos=1)
-        while last is not None and not last.is_published():
-            time.sleep(0.05)
+            sent = sender.publish("mqtt", value(number), qos=1)
+            if number % 5_000 == 4_999 or number == first + count - 1:
+                sent.wait_for_publish()
         sender.disconnect()
         sender.loop_stop()
         taker, started = Taker(source, "mqtt"), time.perf_counter()

@@ -26,6 +26,7 @@ SHARED = (
     "views",
     "tpch_views",
     "nexmark",
+    "queues",
 )
 """The first one's Java is that of all: it has the jars of Kafka and Avro too."""
 

@@ -140,8 +140,8 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
     """What is left of a tier's tests after the share that the seed chooses, and what is tried more often."""
     assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
     assert calls_of_pytest(RUN) == {
-        *("-m checks -n auto --dist loadfile", "-m long --share 1/90 --feed-seeds 100"),
-        *("-m services --share 1/10", "-m crash --share 1/16"),
+        *("-m checks -n auto --dist loadfile", "-m long --share 1/150 --feed-seeds 100"),
+        *("-m services --share 1/14", "-m crash --share 1/20"),
     }
     assert {call.split()[1] for call in calls_of_pytest(RUN)} == set(TIERS)
     assert calls_of_pytest(NIGHTLY) == {
