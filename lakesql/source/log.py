@@ -7,9 +7,10 @@ A project may have kinds of its own, in `sources/<kind>.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -221,4 +222,17 @@ class LogSource(Source):
         """The topics are there."""
         from lakesql.source.stream_state import SourceState
 
-        return SourceState(stream, cls.kind, {name: name for name in names}, {name: {0: 0} for name in names})
+        ids, beginnings = {name: name for name in names}, {name: {0: 0} for name in names}
+        if cls.numbers_records:
+            return SourceState(stream, cls.kind, ids, beginnings)
+        return SourceState(stream, cls.kind, ids, find_expired=partial(find_left, names))
+
+
+def find_left(topics: Collection[str], position: Position) -> Mapping[tuple[str, str], str]:
+    """The partitions of a position that are of other topics than these, each with what is said of it."""
+    return {
+        (topic, partition): "the stream has other topics now."
+        for topic, places in position.items()
+        if topic not in topics
+        for partition in places
+    }

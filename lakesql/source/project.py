@@ -78,7 +78,7 @@ def _load(path: Path, shown: str) -> type[LogSource]:
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if missing := explain_missing(error):
             raise missing from None
         what = f"{shown} cannot be loaded: {type(error).__name__}: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from lakesql.source import mqtt as source
 from tests.servers.mosquitto import Mosquitto
 from tests.servers.process import LOOPBACK, running
-from tests.sources.kills import kill_at
+from tests.sources.kills import REPOSITORY, kill_at
 from tests.spark.project import Project
 
 
@@ -142,3 +143,28 @@ def test_a_log_that_was_cleaned_keeps_its_numbers(tmp_path: Path) -> None:
     with pytest.raises(source.LogExpiredError):
         [*log.read("0", 9, None, 100)]
     assert [record.offset for page in log.read("0", 10, None, 100) for record in page.records] == [*range(10, 15)]
+
+
+def test_the_sensors_of_the_docs(project: Project, broker: Mosquitto) -> None:
+    """The stream and the models of docs/queues.md: a reading that is sent twice is there once."""
+    page = (REPOSITORY / "docs" / "queues.md").read_text("utf-8")
+    files = r"```(?:yaml|sql)\n(?:#|--) ((?:streams|models)/\w+\.\w+)[^\n]*\n(.+?)```"
+    for path, text in re.findall(files, page, re.DOTALL):
+        project.write(path, text)
+    project.connections["sensors"] = {"type": "mqtt", "url": broker.url, "log": "mqtt"}
+    project.run().check()
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    client.connect(LOOPBACK, broker.port)
+    client.loop_start()
+    for minute in (0, 0, 1, 1, 1, 30):
+        reading = json.dumps({"at": f"2026-03-01T08:{minute:02}:00Z", "value": minute})
+        client.publish("plant/d1/temperature", reading, qos=1).wait_for_publish(30)
+    client.disconnect()
+    client.loop_stop()
+    project.run().check()
+    rows = project.rows("readings", "at")
+    assert [(row["device"], row["metric"], row["value"]) for row in rows] == [
+        ("d1", "temperature", value) for value in (0.0, 1.0, 30.0)
+    ]
+    assert [row["readings"] for row in project.rows("readings_by_minute", "minute")] == [2, 3]
+    stop_takers()

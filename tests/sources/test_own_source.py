@@ -117,12 +117,16 @@ def test_a_server_that_is_away_loses_nothing(project: Project, bus: redis.Redis,
 
 def test_no_command_but_a_run_runs_its_code(project: Project, bus: redis.Redis) -> None:
     project.write("sources/redis_streams.py", "raise SystemExit('this ran')\n")
+    project.manifest()
     directory = ("--project-dir", str(project.directory))
-    for words in (("parse",), ("compile",), ("ls",), ("plan", "--state", "."), ("debug",)):
+    said = {}
+    for words in (("parse",), ("compile",), ("ls",), ("plan", "--state", "target"), ("debug",), ("run",)):
         done = subprocess.run(
-            [sys.executable, "-m", "lakesql.cli.main", *words, *directory], capture_output=True, text=True, timeout=120
+            [sys.executable, "-m", "lakesql", *words, *directory], capture_output=True, text=True, timeout=240
         )
-        assert "this ran" not in done.stdout + done.stderr
+        said[words[0]] = done.stdout + done.stderr
+    assert [name for name, text in said.items() if "this ran" in text] == ["run"], said
+    assert "p.m" in said["ls"].split()
 
 
 def test_a_select_that_keeps_state_counts_each_record_once(project: Project, bus: redis.Redis) -> None:
@@ -156,3 +160,22 @@ def test_two_streams_of_one_model(project: Project, bus: redis.Redis) -> None:
     bus.xadd("returns", {"value": json.dumps({"id": 5})})
     project.run().check()
     assert numbers(project) == [1, 2, 3, 4, 5]
+
+
+def test_another_topic_is_refused_until_what_was_left_of_the_first_is_given_up(
+    project: Project, bus: redis.Redis
+) -> None:
+    send(bus, 1)
+    project.run().check()
+    directory = ("--project-dir", str(project.directory))
+    subprocess.run([sys.executable, "-m", "lakesql", "parse", *directory], check=True, timeout=120)
+    (project.directory / "target").rename(project.directory / "before")
+    project.stream("s", {"id": "int"}, connection="bus", topic="returns")
+    words = ["plan", "--state", str(project.directory / "before"), *directory]
+    planned = subprocess.run([sys.executable, "-m", "lakesql", *words], capture_output=True, text=True, timeout=120)
+    assert "data-lost" in planned.stdout, planned.stdout + planned.stderr
+    bus.xadd("returns", {"value": json.dumps({"id": 2})})
+    assert project.run().conditions("m") == ["data-lost"]
+    project.run(accept_data_loss=True).check()
+    assert numbers(project) == [1, 2]
+    project.run().check()

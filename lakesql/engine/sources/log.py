@@ -27,7 +27,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.spark_source import Place, PlannedBatches, Planning, SparkSource, check_origin
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
-from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlaces, LogRecord, LogSource
+from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlaces, LogRecord, LogSource, find_left
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import Position, SourceState
 
@@ -290,7 +290,7 @@ class LogReader:
 
 def find_expired(reader: LogReader, position: LogPosition) -> Mapping[tuple[str, str], str]:
     """Behind which places of a position something is gone, and why."""
-    found = {}
+    found = dict(find_left(reader.topics, position))
     with closing(reader):
         for topic in reader.topics:
             for partition, place in position.get(topic, {}).items():
