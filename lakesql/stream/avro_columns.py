@@ -12,8 +12,10 @@ from lakesql.stream.stream import Column, Stream
 from lakesql.stream.types import field_name
 
 
-def avro_columns(stream: Stream, place: Place, text: str) -> tuple[Column, ...]:
-    """The fields of a record. Raises `ProjectError` (`avro-schema`)."""
+def avro_columns(
+    stream: Stream, place: Place, text: str, files: tuple[tuple[str, str], ...] = ()
+) -> tuple[Column, ...]:
+    """The fields of a record; the text needs no `files`. Raises `ProjectError` (`avro-schema`)."""
     try:
         schema = parse_avro(text)
     except (SchemaError, RecursionError) as error:

@@ -3,14 +3,14 @@ project keeps it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from lakesql.errors import Place
-from lakesql.registry.schema_kinds import SCHEMA_KINDS
+from lakesql.registry.schema_kinds import SCHEMA_KINDS, AvroKind, ProtobufKind
 from lakesql.stream.avro_columns import avro_columns
 from lakesql.stream.proto_columns import proto_columns
-from lakesql.stream.stream import Stream, with_columns
+from lakesql.stream.stream import Column, Stream, with_columns
 
 SCHEMAS = "schemas"
 """The folder of the subjects' schemas, in that of the streams."""
@@ -30,12 +30,15 @@ def takes_pulled(stream: Stream) -> bool:
 def with_pulled(stream: Stream, path: str, texts: Mapping[str, str]) -> Stream:
     """The stream with the columns that the schema in a file says; `texts` are those of the project's schemas, by their
     paths. Raises `ProjectError` (`avro-schema`, `protobuf-schema`)."""
-    place, text = Place(path), texts[path]
-    match stream.record_format.schema_kind:
-        case "PROTOBUF":
-            beside = f"{path.removesuffix('.proto')}/"
-            files = {name.removeprefix(beside): other for name, other in texts.items() if name.startswith(beside)}
-            columns = proto_columns(stream, place, text, tuple(sorted(files.items())))
-        case _:
-            columns = avro_columns(stream, place, text)
+    name = stream.record_format.schema_kind
+    beside = f"{path.removesuffix(SCHEMA_KINDS[name].suffix)}/"
+    files = {each.removeprefix(beside): text for each, text in texts.items() if each.startswith(beside)}
+    columns = _COLUMNS[name](stream, Place(path), texts[path], tuple(sorted(files.items())))
     return with_columns(stream, columns, (), ())
+
+
+_COLUMNS: Mapping[str, Callable[[Stream, Place, str, tuple[tuple[str, str], ...]], tuple[Column, ...]]] = {
+    AvroKind.name: avro_columns,
+    ProtobufKind.name: proto_columns,
+}
+"""What makes columns of a schema's text, and of the files that it imports."""

@@ -683,6 +683,26 @@ def test_debug_says_which_streams_have_nothing_to_read(run: Run, shop: Path) -> 
     assert warning in run("debug")[1]
 
 
+def test_debug_says_what_reads_protobuf_and_what_executors_need(run: Run, shop: Path) -> None:
+    stream = "{name: orders_of, connection: shop, topic: t, format: protobuf, registry: r, columns: {id: int}}"
+    (shop / "streams" / "more.yml").write_text(f"streams: [{stream}]")
+
+    def of_protobuf() -> dict[str, object]:
+        lines = map(json.loads, run("debug", "--log-format", "json")[1].splitlines())
+        found: dict[str, dict[str, object]] = {line["check"]: line for line in lines}
+        return found["Protobuf"]
+
+    found = of_protobuf()
+    assert found["ok"] and "libprotoc" in str(found["found"]) and "ptars" in str(found["found"])
+    assert "executors" not in str(found["found"])
+    profiles = shop / "profiles.yml"
+    text = profiles.read_text()
+    cluster = text.replace('{master: "local[*]"}', '{master: "spark://localhost:1"}', 1)
+    assert cluster != text
+    profiles.write_text(cluster)
+    assert "executors need" in str(of_protobuf()["found"])
+
+
 def test_debug_without_a_target_still_looks_at_the_machine(run: Run, shop: Path) -> None:
     code, out, _ = run("debug", "--log-format", "json", "--target", "prod")
     found = {line["check"]: line for line in map(json.loads, out.splitlines())}

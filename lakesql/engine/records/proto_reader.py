@@ -16,7 +16,7 @@ from lakesql.engine.records.proto_decode import (
     Record,
     Shape,
     Symbol,
-    Table,
+    Entries,
     Value,
     Wrapped,
     Writer,
@@ -107,7 +107,7 @@ def _group(
 ) -> ProtoReaders:
     groups: dict[ReadAlike, T.StructType] = {}
     writers: dict[int, Writer] = {}
-    absent = {name for name, _ in columns} if known else set()
+    absent: set[str] = set()
     bases = tuple(known.values())
     for id_, own in known.items():
         made = _MadeFile()
@@ -314,7 +314,7 @@ def _read_map(
     if isinstance(wanted, T.MapType) and wanted.keyType != types[0]:
         key_type = _KEY_TYPES.get(wanted.keyType.simpleString(), "")
         types[0] = wanted.keyType if key_type else types[0]
-    return Table(shapes[0], shapes[1], key_type), T.MapType(types[0], types[1])
+    return Entries(shapes[0], shapes[1], key_type), T.MapType(types[0], types[1])
 
 
 _KEY_TYPES = {"string": "string", "bigint": "int64"}
