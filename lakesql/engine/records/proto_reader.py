@@ -10,13 +10,13 @@ from pyspark.sql import types as T
 
 from lakesql.engine.records.proto_decode import (
     MESSAGE,
+    Entries,
     Many,
     Plan,
     ReadAlike,
     Record,
     Shape,
     Symbol,
-    Entries,
     Value,
     Wrapped,
     Writer,
