@@ -64,7 +64,7 @@ class Many:
 
 
 @dataclass(frozen=True)
-class Entries:
+class Mapped:
     """A map, whose keys become of the type `key_type`; '' where they stay what they are."""
 
     key: Shape
@@ -72,7 +72,7 @@ class Entries:
     key_type: Literal["", "string", "int64"] = ""
 
 
-Shape = Value | Symbol | Wrapped | Record | Many | Entries
+Shape = Value | Symbol | Wrapped | Record | Many | Mapped
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def _shaped(array: Any, shape: Shape) -> Any:
             values = _shaped(array.values, element)
             kind = pa.list_(pa.field("element", values.type))
             return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=_mask(array))
-        case Entries(key, value, key_type):
+        case Mapped(key, value, key_type):
             offsets, keys, items = _once(array)
             keys, items = _shaped(keys, key), _shaped(items, value)
             if key_type:

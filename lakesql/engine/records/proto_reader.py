@@ -10,8 +10,8 @@ from pyspark.sql import types as T
 
 from lakesql.engine.records.proto_decode import (
     MESSAGE,
-    Entries,
     Many,
+    Mapped,
     Plan,
     ReadAlike,
     Record,
@@ -314,7 +314,7 @@ def _read_map(
     if isinstance(wanted, T.MapType) and wanted.keyType != types[0]:
         key_type = _KEY_TYPES.get(wanted.keyType.simpleString(), "")
         types[0] = wanted.keyType if key_type else types[0]
-    return Entries(shapes[0], shapes[1], key_type), T.MapType(types[0], types[1])
+    return Mapped(shapes[0], shapes[1], key_type), T.MapType(types[0], types[1])
 
 
 _KEY_TYPES = {"string": "string", "bigint": "int64"}
