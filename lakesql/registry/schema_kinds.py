@@ -1,4 +1,4 @@
-"""What is asked of a schema, whichever kind it is: Avro's and Protobuf's. Pure."""
+"""What is asked of a schema, whichever kind it is: Avro's and Protobuf's. Pure but for Protobuf's compiler."""
 
 from __future__ import annotations
 
