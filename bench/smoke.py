@@ -27,6 +27,7 @@ SHARED = (
     "tpch_views",
     "nexmark",
     "queues",
+    "folders",
 )
 """The first one's Java is that of all: it has the jars of Kafka and Avro too."""
 

@@ -242,7 +242,8 @@ def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
         said = f"found by the events of topic {topic}" if topic else "not found by events"
         what = f"Files of stream '{after.name}' are {said} from the next run on."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "notifications"))
-    if before.list_all_every != after.list_all_every:
+    is_found = bool(after.ordered_by or after.notifications)
+    if is_found and before.list_all_every != after.list_all_every:
         what = f"All files of stream '{after.name}' are listed every {after.list_all_every}."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "list_all_every"))
     if before.max_per_batch != after.max_per_batch:

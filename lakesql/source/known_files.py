@@ -92,7 +92,7 @@ def read_known(files: KeptFiles, through: int) -> list[SeenFile]:
 
 def dump_seeded(seen: Iterable[SeenFile]) -> tuple[str, str]:
     """The file of a new checkpoint, its name and its text, that says which files count as read."""
-    return _SEEDED, "\n".join(json.dumps([each.path, each.modified_ms], ensure_ascii=False) for each in seen)
+    return _SEEDED, "\n".join(json.dumps([each.path, each.modified_ms]) for each in seen)
 
 
 def read_seeded(files: StoredFiles) -> list[FoundFile] | None:
@@ -254,7 +254,7 @@ class KnownFiles:
 
     def _save(self, index: Index) -> None:
         """Write the index, and remove what it has no use for."""
-        self._files.write(_INDEX, json.dumps(asdict(index), ensure_ascii=False))
+        self._files.write(_INDEX, json.dumps(asdict(index)))
         self.index = index
         used = {segment.file for segment in index.segments}
         for name in self._files.names(_SEGMENTS):
@@ -323,7 +323,7 @@ def _merge(known: Iterable[FoundFile], come: Iterable[FoundFile]) -> Iterator[Fo
 
 def _dump(found: Iterable[FoundFile]) -> str:
     values = ([each.name, each.size_bytes, each.modified_ms, each.through] for each in found)
-    return "\n".join(json.dumps(each, ensure_ascii=False) for each in values)
+    return "\n".join(map(json.dumps, values))
 
 
 def _parse(text: str) -> Iterator[FoundFile]:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
 from typing import Protocol
 
 from lakesql.location import local_folder
@@ -70,12 +69,19 @@ class Folders(Protocol):
 class LocalFolders:
     """Those of this machine."""
 
+    def __init__(self) -> None:
+        self._last = ("", "")
+
+    def _place(self, folder: str) -> str:
+        last = self._last
+        if last[0] != folder:
+            last = self._last = (folder, str(local_folder(folder)))
+        return last[1]
+
     def children(self, folder: str, after: str) -> list[str]:
         """As the disk has them."""
-        place = local_folder(folder)
-        assert place is not None
         try:
-            with os.scandir(place) as entries:
+            with os.scandir(self._place(folder)) as entries:
                 names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -83,7 +89,7 @@ class LocalFolders:
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
         """As the disk has it."""
-        found = Path(f"{local_folder(folder)}/{name}").stat()
+        found = os.stat(f"{self._place(folder)}/{name}")  # noqa: PTH116  a `Path` takes longer than what it asks
         return found.st_size, found.st_mtime_ns // 1_000_000
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
@@ -100,6 +106,7 @@ class NameOrder:
         own = without_scheme(self.base)
         self._own = own
         self._patterns = [_parts_below(pattern, own) for pattern in expand_braces(glob)]
+        self._matchers = [[*map(_matcher, pattern)] for pattern in self._patterns]
 
     @property
     def root(self) -> str:
@@ -127,7 +134,7 @@ class NameOrder:
         """Whether Spark passes over a file that is meant, by its own name, or that of a folder below the one that is
         listed: a match, or what stands before `**`."""
         parts = name.split("/")
-        return not any(_shows(parts, pattern) for pattern in self._patterns)
+        return not any(_shows(parts, matchers) for matchers in self._matchers)
 
     def _below(self, folders: Folders, folder: str, after: str, until: str | None) -> Iterator[FoundFile]:
         prefix, place = (f"{folder}/", self.path_of(folder)) if folder else ("", self.base)
@@ -150,23 +157,32 @@ class NameOrder:
     def _may_hold(self, folder: str) -> bool:
         """Whether a folder may have files that are meant, at whatever depth."""
         parts = folder.split("/")
-        return any(_begins(parts, pattern) for pattern in self._patterns)
+        return any(_begins(parts, matchers) for matchers in self._matchers)
 
 
-def _begins(folder: list[str], pattern: list[str]) -> bool:
+_Matcher = re.Pattern[str] | None
+"""What matches a part of a path; None for `**`, which matches any number of them."""
+
+
+def _matcher(part: str) -> _Matcher:
+    return None if part == ANY_DEPTH else re.compile(part_regex(part))
+
+
+def _begins(folder: list[str], pattern: list[_Matcher]) -> bool:
+    """Whether the path of a folder may be the beginning of one that matches."""
     for part, wanted in zip(folder, pattern, strict=False):
-        if wanted == ANY_DEPTH:
+        if wanted is None:
             return True
-        if re.fullmatch(part_regex(wanted), part) is None:
+        if wanted.fullmatch(part) is None:
             return False
     return True
 
 
-def _shows(parts: list[str], pattern: list[str]) -> bool:
+def _shows(parts: list[str], pattern: list[_Matcher]) -> bool:
     """Whether Spark reads a file by the names below the folder that it lists for a pattern."""
-    depth = pattern.index(ANY_DEPTH) if ANY_DEPTH in pattern else len(pattern)
+    depth = pattern.index(None) if None in pattern else len(pattern)
     listed = min(depth, len(parts) - 1)
-    return _begins(parts[:listed], pattern) and all(map(is_read, parts[listed:]))
+    return all(map(is_read, parts[listed:])) and _begins(parts[:listed], pattern)
 
 
 def _parts_below(pattern: str, own: str) -> list[str]:

@@ -22,7 +22,7 @@ from lakesql.events import BatchCommitted, FilesLate, FilesLeftOut
 from lakesql.run.bind import bind_select
 from lakesql.run.rewind import rewind_model
 from tests.spark.project import Project, Ran
-from tests.spark.test_new_source import kill_at
+from tests.spark.test_new_source import command, kill_at
 
 pytestmark = pytest.mark.spark
 
@@ -32,6 +32,7 @@ ALWAYS, NEVER = "1 millisecond", "1000 days"
 def make(project: Project, **options: Any) -> None:
     project.connections["disk"] = {"type": "files", "path": "disk"}
     given = {"path": "in/**/*.json", "ordered_by": "name", "list_all_every": ALWAYS, **options}
+    given = {key: value for key, value in given.items() if value is not None}
     columns = given.pop("columns", {"id": {"type": "int", "required": True}})
     project.stream("s", columns, connection="disk", **given)
     project.model("m", "SELECT id FROM {s}", mode="append")
@@ -325,6 +326,27 @@ def test_each_file_is_read_once_whatever_comes_late_and_wherever_it_breaks(proje
     project.run().check()
     assert ids(project) == written
     assert said, "some came late"
+
+
+def test_a_plan_says_what_another_way_to_find_files_means(project: Project) -> None:
+    make(project)
+    write(project, "1.json", 1)
+    project.run().check()
+    directory = ("--project-dir", str(project.directory))
+
+    def plan() -> tuple[int, str]:
+        done = command("plan", "--state", str(project.directory / "before"), "--live", *directory)
+        return done.returncode, f"{done.stdout}{done.stderr}"
+
+    assert command("parse", *directory).returncode == 0
+    (project.directory / "target").rename(project.directory / "before")
+    assert plan()[0] == 0
+    make(project, late_files="refuse", list_all_every="2 hours")
+    code, said = plan()
+    assert code == 0 and "come late end the model" in said and "listed every 2 hours" in said
+    make(project, ordered_by=None, list_all_every=None)
+    code, said = plan()
+    assert code and "streams-changed" in said and "listed every" not in said
 
 
 def test_a_kill_at_each_step_loses_and_doubles_nothing(project: Project) -> None:

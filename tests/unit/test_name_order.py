@@ -18,6 +18,7 @@ class Watched(LocalFolders):
     """Folders that note which of them were listed."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.listed: list[str] = []
 
     def children(self, folder: str, after: str) -> list[str]:
