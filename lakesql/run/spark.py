@@ -91,7 +91,8 @@ def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:
     """Which groups of jars it takes to read the streams on the target, and to write there."""
     needs = set(jar_needs(target))
     for stream in streams:
+        events = target.connections.get(stream.notifications.connection) if stream.notifications else None
         if (connection := target.connections.get(stream.connection)) is not None:
-            needs |= connection.jars
+            needs |= connection.as_asked(stream, events).jars
         needs |= stream.record_format.jars
     return frozenset(needs)

@@ -16,6 +16,7 @@ import pytest
 from lakesql.engine.sources import notified_files
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, FilesLate, FilesLeftOut
+from lakesql.run.spark import find_needs
 from lakesql.source.object_events import read_event
 from tests.catalogs.bucket import Bucket
 from tests.catalogs.places import Place
@@ -175,6 +176,11 @@ def test_a_connection_without_topics_tells_of_nothing(notified: Notified) -> Non
         with pytest.raises(ProjectError) as caught:
             notified.project.run()
         assert [problem.condition for problem in caught.value.problems] == [condition]
+
+
+def test_a_session_has_what_reads_the_topic(notified: Notified) -> None:
+    manifest = notified.project.manifest()
+    assert {"kafka", "s3a"} <= find_needs(manifest.target, [manifest.streams["s"]])
 
 
 def test_a_folder_of_this_machine_is_listed(notified: Notified) -> None:
