@@ -622,6 +622,12 @@ CONDITIONS: dict[str, Condition] = {
         "A model's file is not one SELECT.",
         "Write one SELECT that reads a stream; lakesql makes the statements that create and write tables.",
     ),
+    "no-samples": Condition(
+        "`lakesql infer` has found nothing that it can say a contract of: no file or record is there, none can be "
+        "read, the files are on no disk of this machine, or values name schemas of a registry that nobody has named.",
+        "Name a file, a folder, a pattern in quotes or a topic that has some; of a target's own by `--connection`, and "
+        "where values name schemas, by `--registry`.",
+    ),
     "not-a-topic": Condition(
         "`lakesql record` is to record a stream that the target does not read from Kafka.",
         "Name a target that does: `--target prod`.",
@@ -931,6 +937,11 @@ CONDITIONS: dict[str, Condition] = {
     "storage-unreachable": Condition(
         "The storage of tables or checkpoints does not answer, or fails a run that had begun.",
         "Start it, or correct `s3.endpoint` and the other `s3.` keys of the target's `catalog` in profiles.yml.",
+    ),
+    "stream-exists": Condition(
+        "`lakesql infer` would write the entry of a stream, or a file, that is there already.",
+        "Print it with `--output -` and compare; `--force` replaces a file that has this stream and no other one. Or "
+        "give the stream another `--name`.",
     ),
     "stream-in-expression": Condition(
         "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",

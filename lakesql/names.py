@@ -118,6 +118,9 @@ DELETE = "_lakesql_delete"
 FOLDERS = "_lakesql_folders"
 """A struct of the columns that the folders of a record's file name, of records that arrive as texts."""
 
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What stands in the name of a folder for NULL."""
+
 CORRUPT = "_lakesql_corrupt"
 """The field of what is read that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
 

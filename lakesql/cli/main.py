@@ -39,6 +39,7 @@ COMMANDS = {
     "status": "Show how the tables of models are: freshness, files, deletes, what is not compacted.",
     "freshness": "Check tables against the `freshness` of their models' properties.",
     "forecast": "Forecast commits, files, snapshots and metadata of tables, by the model's trigger and by others.",
+    "infer": "Write a stream's contract from samples of files or of a topic, for review.",
     "record": "Record a sample of a stream's topics, to run models without the broker.",
     "schema": "Write the newest schemas of streams' subjects into the project: `lakesql schema pull`.",
     "maintain": "Maintain the tables of models: their own, their dead letters, and deleted keys that they remember.",

@@ -18,7 +18,7 @@ from lakesql.graph.named_selectors import Selectors
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import SELECTOR
 from lakesql.project.files import ProjectFiles, read_project
-from lakesql.project.profiles import Target, load_target
+from lakesql.project.profiles import Target, load_target, resolve_paths
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.columns import find_recorded
 from lakesql.secrets import PREFIX, find_secrets
@@ -40,6 +40,17 @@ def load_project(options: Options) -> Manifest:
         return manifest
     finally:
         gc.enable()
+
+
+def load_files_and_target(options: Options) -> tuple[ProjectFiles, Target]:
+    """The project's files, of which none is read as what it declares, and the target with its paths.
+
+    Raises `LakesqlError`.
+    """
+    directory = find_directory(options)
+    files = read_project(directory, find_outputs(options))
+    target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
+    return files, resolve_paths(target, directory)
 
 
 def show_warnings(manifest: Manifest, options: Options) -> None:

@@ -16,6 +16,7 @@ from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.project.cache import CacheFile, digest
 from lakesql.source.kafka import Kafka
+from lakesql.source.origin import StreamOrigin
 from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
 from lakesql.stream.recording import RawRecord, parse_json, parse_line
 from lakesql.stream.stream import Column, Stream, with_columns
@@ -46,7 +47,7 @@ def find_recorded(manifest: Manifest) -> Manifest:
         if folder is None:
             found = kept.get(stream)
         else:
-            found = find_columns(_recorded(stream, folder, newest=True), stream)
+            found = find_columns(newest_recorded(stream.origin, folder), stream)
             if found and not found.schema_fields:
                 what = f"Stream '{stream.name}' declares no columns; these are guessed from its recording: "
                 fix = f"Declare them: {_as_yaml(found.columns)}"
@@ -149,13 +150,18 @@ def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
 
 def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]:
     """The oldest records of a stream's recording, in the order of their age."""
-    return _recorded(stream, folder, newest=False)[:number]
+    return _recorded(stream.origin, folder, newest=False)[:number]
 
 
-def _recorded(stream: Stream, folder: Path, *, newest: bool) -> list[RawRecord]:
-    """The newest records of a stream's recording, or the oldest ones, in the order of their age."""
+def newest_recorded(origin: StreamOrigin, folder: Path) -> list[RawRecord]:
+    """The newest records of a recording, in the order of their age."""
+    return _recorded(origin, folder, newest=True)
+
+
+def _recorded(origin: StreamOrigin, folder: Path, *, newest: bool) -> list[RawRecord]:
+    """The newest records of a recording, or the oldest ones, in the order of their age."""
     there = {unquote(each.name): each for each in folder.iterdir()} if folder.is_dir() else {}
-    topics = stream.origin.find_topics(lambda: there.keys())
+    topics = origin.find_topics(lambda: there.keys())
     folders = [there.get(topic, folder / quote(topic, safe="")) for topic in topics]
     records: list[RawRecord] = []
     for each in folders:

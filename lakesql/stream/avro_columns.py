@@ -8,6 +8,7 @@ from typing import Any
 from lakesql.errors import Place, ProjectError
 from lakesql.registry.avro import Avro, parse_avro
 from lakesql.registry.schema_error import NoColumnError, SchemaError
+from lakesql.stream.found_contract import TypedField
 from lakesql.stream.stream import Column, Stream
 from lakesql.stream.types import field_name
 
@@ -38,6 +39,23 @@ def _column(entry: Mapping[str, Any], schema: Avro, stream: Stream, place: Place
             place=place,
         ) from None
     return Column(name, kind, description=str(entry.get("doc", "")))
+
+
+def avro_fields(schema: Avro) -> list[TypedField]:
+    """The fields of a record with the types that columns of them have; the schema is that of one."""
+    record = schema.record
+    assert record is not None
+    return [_typed_field(each, schema) for each in record["fields"]]
+
+
+def _typed_field(entry: Mapping[str, Any], schema: Avro) -> TypedField:
+    name, kinds = str(entry["name"]), entry["type"]
+    try:
+        kind = _spark_type(kinds, schema, ())
+    except NoColumnError as error:
+        return TypedField(name, "", f"it {error.why}, which no column holds")
+    is_optional = isinstance(kinds, list) and "null" in kinds
+    return TypedField(name, kind, required=not is_optional)
 
 
 _PRIMITIVES = {

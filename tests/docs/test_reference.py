@@ -94,6 +94,7 @@ WITHOUT_JAVA = {
     "status": (),
     "freshness": (),
     "forecast": (),
+    "infer": ("landing/orders.json",),
     "schema": ("pull",),
     "test": ("--unit",),
     "seed": (),
@@ -127,11 +128,13 @@ def test_the_commands_that_work_without_java_are_those_of_the_page(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     found: dict[bool, set[str]] = {True: set(), False: set()}
-    cases = [*WITHOUT_JAVA.items(), *WITH_JAVA.items(), ("ls", ("--orphans",)), ("show", ("orders", "--preview"))]
+    topic = ("orders", "--connection", "c", "--name", "others")
+    asked = [("ls", ("--orphans",)), ("show", ("orders", "--preview")), ("infer", topic)]
+    cases = [*WITHOUT_JAVA.items(), *WITH_JAVA.items(), *asked]
     for name, arguments in cases:
         run_command([name, *arguments, "--log-format", "json"])
         said = "".join(capsys.readouterr())
-        option = next((it for it in arguments if it in ("--orphans", "--preview")), "")
+        option = next((it for it in arguments if it in ("--orphans", "--preview", "--connection")), "")
         found["java-missing" in said].add(f"{name} {option}".strip())
     without, _, others = page("commands").split("\n## ")[0].split("| Exit code |")[0].partition(" work without Java")
     assert found[False] == {*re.findall("`(\\w+)`", without), "test"}

@@ -21,10 +21,10 @@ from lakesql.engine.records.csv_text import CsvHeader, read_header
 from lakesql.engine.records.parse import parse_records, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.sources.csv_files import with_prefixes
-from lakesql.engine.sources.folder_columns import HIVE_NULL
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.events import Event, Noted
+from lakesql.names import HIVE_NULL
 from lakesql.records.formats.csv import Csv
 from lakesql.source.files import Files
 from lakesql.source.origin import FilePath

@@ -13,11 +13,8 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier
 from lakesql.engine.sources.binding import StreamBinding, contract_columns
 from lakesql.engine.sources.read_files import file_path
-from lakesql.names import CORRUPT, FOLDERS
+from lakesql.names import CORRUPT, FOLDERS, HIVE_NULL
 from lakesql.source.pattern import without_scheme
-
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""What a folder's name has in place of NULL."""
 
 
 def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataFrame:

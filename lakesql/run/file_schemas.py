@@ -1,0 +1,228 @@
+"""What the schemas of files say of their fields: the footers of Parquet files, the heads of those of Avro."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakesql.errors import UsageError, explain_missing
+from lakesql.registry.avro import parse_avro
+from lakesql.registry.schema_error import SchemaError
+from lakesql.stream.avro_columns import avro_fields
+from lakesql.stream.found_contract import TypedField
+from lakesql.stream.seen_values import common_type
+from lakesql.stream.types import field_name, parse_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class NoTypeError(ValueError):
+    """Why values of a field are read by no type, behind its name."""
+
+
+def merge_fields_of(files: Iterable[tuple[str, Sequence[TypedField]]]) -> list[TypedField]:
+    """The fields of all files, each with the type that reads it in all of them; '' where none does."""
+    found: dict[str, TypedField] = {}
+    places: dict[str, str] = {}
+    total = 0
+    times: dict[str, int] = {}
+    for path, fields in files:
+        total += 1
+        for each in fields:
+            known = found.get(each.name)
+            times[each.name] = times.get(each.name, 0) + 1
+            found[each.name] = each if known is None else _merge(known, each, places[each.name], path)
+            places.setdefault(each.name, path)
+    return [
+        TypedField(each.name, each.type, each.why, each.required and times[each.name] == total)
+        for each in found.values()
+    ]
+
+
+def _merge(known: TypedField, other: TypedField, place: str, path: str) -> TypedField:
+    if not known.type or not other.type:
+        return known if not known.type else other
+    old, new = parse_type(known.type), parse_type(other.type)
+    merged = common_type(old, new) if old is not None and new is not None else None
+    if merged is None:
+        return TypedField(known.name, "", f"it is {known.type} in {place} and {other.type} in {path}")
+    return TypedField(known.name, merged.text, "", known.required and other.required)
+
+
+# --- Parquet
+
+
+def parquet_file_fields(files: Sequence[Path]) -> list[TypedField]:
+    """The fields of Parquet files. Raises `UsageError` (`no-samples`) for one that is none."""
+    return merge_fields_of((path.name, _parquet_fields(path)) for path in files)
+
+
+def parquet_rows(files: Sequence[Path], rows: int) -> list[Mapping[str, Any]]:
+    """The first rows of Parquet files, about `rows` in all, as far as they can be shown in Python."""
+    parquet = _parquet()
+    share = max(1, rows // max(1, len(files)))
+    found: list[Mapping[str, Any]] = []
+    for path in files:
+        file = parquet.ParquetFile(path)
+        batches = file.iter_batches(batch_size=share, columns=_plain_columns(file))
+        found += [row for batch in islice(batches, 1) for row in batch.to_pylist()]
+    return found
+
+
+def _plain_columns(file: Any) -> list[str]:
+    """The columns that a key or a sequence may be: Python has no times of a nanosecond."""
+    import pyarrow.types as kinds
+
+    return [
+        each.name
+        for each in file.schema_arrow
+        if not kinds.is_nested(each.type) and not (kinds.is_timestamp(each.type) and each.type.unit == "ns")
+    ]
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise explain_missing(error) or error from None
+    return pyarrow.parquet
+
+
+def _parquet_fields(path: Path) -> list[TypedField]:
+    parquet = _parquet()
+    import pyarrow as pa
+
+    try:
+        file = parquet.ParquetFile(path)
+    except pa.ArrowException as error:
+        raise UsageError.of("no-samples", f"{path} is no Parquet file: {error}.") from None
+    columns = [file.schema.column(number) for number in range(len(file.schema))]
+    ancient = frozenset(column.path for column in columns if column.physical_type == "INT96")
+    return [_parquet_field(each, ancient) for each in file.schema_arrow]
+
+
+def _parquet_field(each: pa.Field, ancient: frozenset[str]) -> TypedField:
+    try:
+        kind = _arrow_type(each.type, each.name, ancient)
+    except NoTypeError as error:
+        return TypedField(each.name, "", str(error))
+    return TypedField(each.name, kind, required=not each.nullable)
+
+
+def _arrow_type(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
+    """Spark's text of the type by which it reads a field of Parquet; `ancient` are the paths of times of 96 bits."""
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(kind):
+        return _arrow_type(kind.value_type, path, ancient)
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return f"array<{_arrow_type(kind.value_type, f'{path}.list.element', ancient)}>"
+    if kinds.is_map(kind):
+        key = _arrow_type(kind.key_type, f"{path}.key_value.key", ancient)
+        return f"map<{key},{_arrow_type(kind.item_type, f'{path}.key_value.value', ancient)}>"
+    if kinds.is_struct(kind):
+        return _arrow_struct(kind, path, ancient)
+    if kinds.is_timestamp(kind):
+        return "timestamp" if kind.tz is not None or path in ancient else "timestamp_ntz"
+    if kinds.is_decimal(kind) and kind.precision <= 38:
+        return f"decimal({kind.precision},{kind.scale})"
+    name = str(kind)
+    if name not in _ARROW:
+        raise NoTypeError(f"it is {name}, which Spark reads as no type")
+    return _ARROW[name]
+
+
+_ARROW: Mapping[str, str] = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "uint8": "smallint",
+    "uint16": "int",
+    "uint32": "bigint",
+    "uint64": "decimal(20,0)",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "large_string": "string",
+    "binary": "binary",
+    "large_binary": "binary",
+    "date32[day]": "date",
+    "date64[ms]": "date",
+}
+"""Arrow's types, and what Spark reads of the Parquet that they are written in."""
+
+
+def _arrow_struct(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
+    parts = [
+        f"{field_name(each.name)}:{_arrow_type(each.type, f'{path}.{each.name}', ancient)}"
+        for each in (kind.field(number) for number in range(kind.num_fields))
+    ]
+    found = f"struct<{','.join(parts)}>"
+    if not parts or parse_type(found) is None:
+        raise NoTypeError("it is a struct with fields that no type can have")
+    return found
+
+
+# --- Avro
+
+
+MAGIC = b"Obj\x01"
+HEAD_BYTES = 4_000_000
+"""How much of a file is looked through for its schema."""
+
+
+def avro_file_fields(files: Sequence[Path]) -> list[TypedField]:
+    """The fields of Avro files. Raises `UsageError` (`no-samples`) for one that is none."""
+    return merge_fields_of((path.name, _avro_fields(path)) for path in files)
+
+
+def _avro_fields(path: Path) -> list[TypedField]:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    try:
+        schema = parse_avro(_read_head(head)["avro.schema"].decode())
+    except (SchemaError, RecursionError, ValueError, KeyError, IndexError):
+        raise UsageError.of("no-samples", f"{path} is no Avro file whose schema can be read.") from None
+    if schema.record is None:
+        raise UsageError.of("no-samples", f"{path} has values of type {schema.kind}, and no records.")
+    return avro_fields(schema)
+
+
+def _read_head(head: bytes) -> dict[str, bytes]:
+    """The metadata at the start of a file: a map in Avro's own form (Avro's specification, object container files)."""
+    if not head.startswith(MAGIC):
+        raise ValueError("no Avro file")
+    found: dict[str, bytes] = {}
+    at = len(MAGIC)
+    blocks, at = _read_long(head, at)
+    while blocks:
+        if blocks < 0:  # the size of the block in bytes stands behind the number of its entries
+            _, at = _read_long(head, at)
+        for _ in range(abs(blocks)):
+            key, at = _read_bytes(head, at)
+            found[key.decode()], at = _read_bytes(head, at)
+        blocks, at = _read_long(head, at)
+    return found
+
+
+def _read_bytes(head: bytes, at: int) -> tuple[bytes, int]:
+    length, at = _read_long(head, at)
+    if length < 0 or at + length > len(head):
+        raise ValueError("cut short")
+    return head[at : at + length], at + length
+
+
+def _read_long(head: bytes, at: int) -> tuple[int, int]:
+    """A whole number of variable length, of which the lowest bit is the sign."""
+    value = shift = 0
+    while True:
+        byte = head[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
