@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class NoTypeError(ValueError):
+class UnreadTypeError(ValueError):
     """Why values of a field are read by no type, behind its name."""
 
 
@@ -107,7 +107,7 @@ def _parquet_fields(path: Path) -> list[TypedField]:
 def _parquet_field(each: pa.Field, ancient: frozenset[str]) -> TypedField:
     try:
         kind = _arrow_type(each.type, each.name, ancient)
-    except NoTypeError as error:
+    except UnreadTypeError as error:
         return TypedField(each.name, "", str(error))
     return TypedField(each.name, kind, required=not each.nullable)
 
@@ -131,7 +131,7 @@ def _arrow_type(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
         return f"decimal({kind.precision},{kind.scale})"
     name = str(kind)
     if name not in _ARROW:
-        raise NoTypeError(f"it is {name}, which Spark reads as no type")
+        raise UnreadTypeError(f"it is {name}, which Spark reads as no type")
     return _ARROW[name]
 
 
@@ -164,7 +164,7 @@ def _arrow_struct(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
     ]
     found = f"struct<{','.join(parts)}>"
     if not parts or parse_type(found) is None:
-        raise NoTypeError("it is a struct with fields that no type can have")
+        raise UnreadTypeError("it is a struct with fields that no type can have")
     return found
 
 
