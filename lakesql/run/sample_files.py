@@ -220,6 +220,10 @@ def csv_settings(dialect: CsvDialect) -> dict[str, Setting]:
         said["header"] = True
     if dialect.delimiter != ",":
         said["delimiter"] = dialect.delimiter
+    if dialect.decimal != ".":
+        said["decimal"] = dialect.decimal
+    if dialect.thousands:
+        said["thousands"] = dialect.thousands
     if dialect.null_value:
         said["null_value"] = dialect.null_value
     return {"csv": said} if said else {}

@@ -34,19 +34,25 @@ class CsvDialect:
     delimiter: str = ","
     has_header: bool = True
     null_value: str = ""
+    decimal: str = "."
+    thousands: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 def find_dialect(texts: Sequence[str]) -> CsvDialect:
     """What goes best with the first records of the files."""
-    delimiter = max(DELIMITERS, key=lambda each: _consistency(texts, each))
+    named = [line[1] for text in texts if (line := _SEPARATOR.match(text))]
+    delimiter = named[0] if named else max(DELIMITERS, key=lambda each: _consistency(texts, each))
     files = [list(islice(records_of(text, delimiter), LOOKED_AT)) for text in texts]
     files = [rows for rows in files if rows]
     has_header = bool(files) and all(_is_header(rows[0]) for rows in files)
-    found = CsvDialect(delimiter, has_header)
+    bodies = [rows[1:] for rows in files] if has_header else files
+    found = CsvDialect(delimiter, has_header, _find_null(bodies))
+    decimal, thousands = _find_marks(bodies, found)
+    found = replace(found, decimal=decimal, thousands=thousands)
     if not has_header:
-        return replace(found, null_value=_find_null(files), notes=("no header was found: columns are in their order",))
+        return replace(found, notes=("no header was found: columns are in their order",))
     names: dict[str, str] = {}
     notes = []
     for header, *_ in files:
@@ -57,8 +63,7 @@ def find_dialect(texts: Sequence[str]) -> CsvDialect:
         for name in spelled:
             if small[name.lower()] == 1:
                 names.setdefault(name.lower(), name)
-    bodies = [rows[1:] for rows in files]
-    return replace(found, null_value=_find_null(bodies), names=names, notes=tuple(dict.fromkeys(notes)))
+    return replace(found, names=names, notes=tuple(dict.fromkeys(notes)))
 
 
 def json_text(name: str) -> str:
@@ -102,6 +107,7 @@ def csv_value(text: str, dialect: CsvDialect) -> Any:
         return None
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    text = _with_point(text, dialect)
     if _WHOLE.fullmatch(text):
         return int(text) if len(text) < 100 else text
     if _FRACTION.fullmatch(text):
@@ -109,10 +115,25 @@ def csv_value(text: str, dialect: CsvDialect) -> Any:
     return float(text) if text in _NUMBER_WORDS else text
 
 
+def _with_point(text: str, dialect: CsvDialect) -> str:
+    """A number with the marks of the dialect as one with a point; what is none by these marks is none by others."""
+    if dialect.decimal == "." and not dialect.thousands:
+        return text
+    mark, point = re.escape(dialect.thousands), re.escape(dialect.decimal)
+    grouped = rf"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+|" if mark else ""
+    if re.fullmatch(rf"-?(?:{grouped}0|[1-9][0-9]*)(?:{point}[0-9]+)?", text):
+        return text.replace(dialect.thousands, "").replace(dialect.decimal, ".")
+    return f"{text} " if _WHOLE.fullmatch(text) or _FRACTION.fullmatch(text) else text
+
+
+_SEPARATOR = re.compile(r"(?i)sep=(.)\r?\n")
+
+
 def records_of(text: str, delimiter: str) -> Iterator[CsvRow]:
-    """The records of a text that are not blank."""
+    """The records of a text that are not blank, without a first line that names the delimiter."""
+    lines = io.StringIO(_SEPARATOR.sub("", text, count=1) if _SEPARATOR.match(text) else text, newline="")
     try:
-        yield from (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if any(row))
+        yield from (row for row in csv.reader(lines, delimiter=delimiter) if any(row))
     except csv.Error:
         return
 
@@ -140,14 +161,41 @@ def _is_word(value: Any) -> bool:
     return seen.is_of("text")
 
 
-def _find_null(files: Sequence[Sequence[CsvRow]]) -> str:
-    """The word by which most columns have a type that have none with it; '' where none does."""
+_MARKS = ((",", "."), (",", "\u202f"), (",", "\u00a0"), (",", " "), (".", "\u2019"), (".", "'"), (".", ","), (",", ""))
+"""What may stand before a fraction, and between thousands."""
+
+
+def _find_marks(files: Sequence[Sequence[CsvRow]], dialect: CsvDialect) -> tuple[str, str]:
+    """The marks by which most columns are numbers that are none with a point alone."""
+    columns = _columns_of(files)
+    numbers = {marks: sum(_are_numbers(values, dialect, marks) for values in columns) for marks in ((".", ""), *_MARKS)}
+    best = max(numbers, key=lambda marks: numbers[marks])
+    if best[1] and numbers[best] == numbers[best[0], ""]:
+        return best[0], ""  # no number has the mark between its thousands
+    return best
+
+
+def _are_numbers(values: Sequence[str], dialect: CsvDialect, marks: tuple[str, str]) -> bool:
+    marked = replace(dialect, decimal=marks[0], thousands=marks[1])
+    seen = SeenValues()
+    for value in values:
+        seen.add(csv_value(value, marked))
+    return seen.is_number
+
+
+def _columns_of(files: Sequence[Sequence[CsvRow]]) -> list[list[str]]:
     columns: dict[int, list[str]] = {}
     for rows in files:
         for row in rows:
             for place, value in enumerate(row):
                 columns.setdefault(place, []).append(value)
-    gains = {word: sum(_is_typed_without(word, values) for values in columns.values()) for word in NULL_WORDS}
+    return list(columns.values())
+
+
+def _find_null(files: Sequence[Sequence[CsvRow]]) -> str:
+    """The word by which most columns have a type that have none with it; '' where none does."""
+    columns = _columns_of(files)
+    gains = {word: sum(_is_typed_without(word, values) for values in columns) for word in NULL_WORDS}
     best = max(gains, key=lambda word: gains[word])
     return best if gains[best] else ""
 

@@ -725,6 +725,9 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     if encoding and not (kind.is_text and not stream.is_feed):
         what = f"Stream '{stream.name}' says 'encoding', which only JSON and CSV have that are no change feed."
         yield Problem("wrong-value", what, place=encoding.place)
+    if stream.csv.thousands == stream.csv.decimal:
+        what = f"Numbers of stream '{stream.name}' have '{stream.csv.decimal}' before their fraction and in thousands."
+        yield Problem("wrong-value", what, place=node.entries()["csv"].key_place("thousands"))
     if stream.decimals == "round" and not kind.is_text:
         what = f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
         yield Problem("wrong-value", what, place=node.entries()["decimals"].place)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -241,9 +241,19 @@ def _csv_text(value: Value, csv: Csv, item: Node) -> str:
     if value is None:
         return csv.null_value
     text = value if isinstance(value, str) else json_text(value).strip('"')
-    if text in ("", csv.null_value) or (isinstance(value, datetime) and csv.timestamp_format):
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and csv.decimal != ".":
+        text = text.replace(".", csv.decimal)
+        return f"{csv.quote}{text}{csv.quote}" if csv.delimiter in text else text
+    if text in ("", csv.null_value) or _has_pattern(value, csv):
         what = f"A line of CSV with the value {text!r} of a column is not the same value when it is read."
         raise ProjectError.of("bad-fixture", what, fix="Write the line as it arrives, as a text.", place=item.place)
     escaped = text if csv.escape == csv.quote else text.replace(csv.escape, csv.escape * 2)
     escaped = escaped.replace(csv.quote, csv.escape + csv.quote)
     return f"{csv.quote}{escaped}{csv.quote}" if isinstance(value, str) else text
+
+
+def _has_pattern(value: Value, csv: Csv) -> bool:
+    """Whether a value is a time or a date that is written by a pattern."""
+    if isinstance(value, datetime):
+        return bool(csv.timestamp_format)
+    return isinstance(value, date) and bool(csv.date_format)

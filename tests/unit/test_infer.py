@@ -221,6 +221,26 @@ def test_csv(tmp_path: Path, content: str, csv: dict[str, Any], types: dict[str,
         assert stream.types == {"c1": "bigint", "c2": "decimal(18,2)", "c3": "bigint"}
 
 
+@pytest.mark.parametrize(
+    ("content", "decimal", "thousands", "types"),
+    [
+        ("a;b\n1,5;2\n1.234,50;3\n", ",", ".", ["decimal(18,2)", "bigint"]),
+        ("a;b\n1,5;1.234\n2,5;3\n", ",", ".", ["double", "bigint"]),
+        ("a;b\n1,5;1.234\n2,5;3.1\n", ".", "", ["string", "double"]),
+        ("sep=;\na;b\n1,50;2\n1,20;3\n", ",", "", ["decimal(18,2)", "bigint"]),
+        ("a;b\n1.5;2,5\n", ".", "", ["double", "string"]),
+        ('a,b\n"1,234.5",2\n', ".", ",", ["double", "bigint"]),
+        ("a;b\n1’234.5;2\n", ".", "’", ["double", "bigint"]),
+        ("a;b\n0.123;0,5\n", ".", "", ["double", "string"]),
+    ],
+)
+def test_marks_in_numbers_of_csv(tmp_path: Path, content: str, decimal: str, thousands: str, types: list[str]) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    stream, _ = infer(tmp_path, "a.csv")
+    assert (stream.csv.decimal, stream.csv.thousands) == (decimal, thousands)
+    assert list(stream.types.values()) == types
+
+
 def test_csv_of_other_encodings_and_headers(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_bytes("Größe,ID,x,X\n1,2,3,4\n".encode("windows-1252"))
     (tmp_path / "2.csv").write_bytes(b"id\n5\n")

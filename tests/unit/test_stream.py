@@ -193,6 +193,9 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("max_per_batch:", "wrong-value", "3:15"),
         ("csv: {quotes: x}", "unknown-option", "3:7"),
         ("csv: [header]", "wrong-type", "3:6"),
+        ("csv: {decimal: x}", "wrong-value", "3:16"),
+        ("csv: {thousands: x}", "wrong-value", "3:18"),
+        ("csv: {decimal: ',', thousands: ','}", "wrong-value", "3:21"),
     ],
 )
 def test_each_mistake_has_a_condition_and_a_place(line: str, condition: str, place: str) -> None:

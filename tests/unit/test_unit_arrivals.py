@@ -91,6 +91,11 @@ def test_a_change_is_an_event_with_its_key() -> None:
 def test_a_line_has_its_columns_in_their_order() -> None:
     (line,) = read(LINES, {"day": "2026-03-05", "name": 'a "b", c'})
     assert line.value == ',"a ""b"", c",2026-03-05'
+    marked = {**LINES, "columns": {"id": "bigint", "price": "decimal(9,2)"}, "csv": {"decimal": ","}}
+    (line,) = read(marked, {"id": 1, "price": 1.5})
+    assert line.value == '1,"1,50"'
+    (line,) = read({**marked, "csv": {"decimal": ",", "delimiter": ";"}}, {"id": 1, "price": 1.5})
+    assert line.value == "1;1,50"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +108,7 @@ def test_a_line_has_its_columns_in_their_order() -> None:
         (PLAIN, {"id": 1, "_record": {"offset": 1}}, "unknown-option"),
         (PLAIN, {"id": 1, "_record": {"timestamp": "noon"}}, "bad-fixture"),
         (LINES, {"id": 1, "name": ""}, "bad-fixture"),
+        ({**LINES, "csv": {"date_format": "dd.MM.yyyy"}}, {"id": 1, "day": "2026-03-05"}, "bad-fixture"),
         (FEED, {"id": 1}, "unknown-option"),
         (FEED, {"op": "x"}, "wrong-value"),
         (FEED, {"op": "c"}, "bad-fixture"),

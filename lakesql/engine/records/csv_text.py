@@ -161,6 +161,8 @@ def _read(text: Column, schema: T.StructType, options: Csv) -> Column:
     }
     if options.timestamp_format:
         spark_options["timestampFormat"] = options.timestamp_format
+    if options.date_format:
+        spark_options["dateFormat"] = options.date_format
     # The typed method takes the schema as DDL only.
     return F.from_csv(F.concat(text, F.lit(options.delimiter + TAIL_TEXT)), _ddl(whole), spark_options)
 
@@ -235,12 +237,24 @@ def _without_line_end(text: Column) -> Column:
 
 
 def is_record(text: Column, names: Sequence[str], options: Csv) -> Column:
-    """Whether a line is a record: not blank, and with `header` not the names of the columns, in their order.
+    """Whether a line is a record: not blank, not what Excel reads the delimiter from, and with `header` not the names
+    of the columns, in their order.
 
     Of one column a value may be blank.
     """
     found = F.rtrim(text) != "" if len(names) > 1 else _without_line_end(text) != ""
+    found &= ~is_separator_line(text, options)
     return found & ~_is_header(text, names, options) if options.header else found
+
+
+SEPARATOR_LINE = re.compile(r"(?i)\ufeff?sep=.\r?\n?")
+"""The first line of a file, by which Excel knows its delimiter."""
+
+
+def is_separator_line(text: Column, options: Csv) -> Column:
+    """Whether a line says nothing but the delimiter of its file, as `sep=;` does."""
+    line = F.lower(F.rtrim(F.ltrim(text, F.lit("\ufeff")), F.lit("\r\n")))
+    return F.coalesce(line == f"sep={options.delimiter.lower()}", F.lit(False))
 
 
 def _is_header(text: Column, names: Sequence[str], options: Csv) -> Column:

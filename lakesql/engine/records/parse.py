@@ -16,7 +16,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_columns
+from lakesql.engine.records.csv_numbers import is_marked, is_too_large, plain_number
 from lakesql.engine.records.csv_text import (
     CsvHeader,
     has_line_break,
@@ -149,6 +151,10 @@ class Contract:
     def has_schema(self) -> bool:
         """Whether values have types by a schema that says how they are written."""
         return self.format in ("avro", "protobuf")
+
+    def has_marks(self, column: ContractColumn) -> bool:
+        """Whether values of a column are numbers whose marks are the stream's own: they are read as texts."""
+        return self.format == "csv" and is_marked(column.type, self.csv)
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -446,8 +452,8 @@ def _doubt(contract: Contract) -> Column | None:
 
 def _has_infinite(contract: Contract) -> Column | None:
     """Whether a number of a row is infinite; None where no column is of a type that can be."""
-    row = F.col(ROW)
-    return _any(_anywhere(row[column.name], column.type, "", _is_infinite) for column in contract.columns)
+    row, read = F.col(ROW), [column for column in contract.columns if not contract.has_marks(column)]
+    return _any(_anywhere(row[column.name], column.type, "", _is_infinite) for column in read)
 
 
 def _long_decimals(contract: Contract) -> list[Column]:
@@ -482,7 +488,22 @@ def _row(contract: Contract) -> Column:
         case "avro" | "protobuf":
             return _read_by_schema(contract)[ROW]
         case "json" | "csv":
-            return _without_bombs(contract, _reader(contract)(_text(), _text_type(contract)))
+            return _without_bombs(contract, _with_plain_numbers(contract))
+
+
+def _with_plain_numbers(contract: Contract) -> Column:
+    """The record as Spark reads it, with the numbers in it whose marks are the stream's own as Spark writes them."""
+    row = _reader(contract)(_text(), _text_type(contract))
+    marked = [column.name for column in contract.columns if contract.has_marks(column)]
+    if not marked:
+        return row
+
+    def plain(read: Column) -> Column:
+        for name in marked:
+            read = read.withField(identifier(name), plain_number(read[name], contract.csv))
+        return read
+
+    return bound(row, plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,6 +652,11 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_RecordFault]:
             if column.required:
                 faults.append(_missing(column.name))
             continue
+        if contract.has_marks(column):
+            faults.append(_no_number(contract, column))
+            if column.required:
+                faults.append(_missing(column.name))
+            continue
         path = f"$['{column.name}']" if is_json_text and "'" not in column.name else ""
         texts = F.col(_TEXTS)
         found = [
@@ -656,6 +682,18 @@ def _no_time(column: ContractColumn) -> _RecordFault:
     what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
     value = F.col(ROW)[column.name]
     return _RecordFault(value.isNotNull() & _time(column, value).isNull(), UNPARSABLE, lambda: F.lit(what))
+
+
+def _no_number(contract: Contract, column: ContractColumn) -> _RecordFault:
+    """Whether the text of a number with marks is none, or does not fit."""
+    what = f"{column.name}: not a {column.type.simpleString()} with '{contract.csv.decimal}' before its fraction"
+    what += f" and '{contract.csv.thousands}' in thousands" if contract.csv.thousands else ""
+    text = F.col(ROW)[column.name]
+    wrong = text.try_cast(column.type).isNull() | is_too_large(text, column.type)
+    if (is_long := _decimal_test(contract, column, has_text=True)(text, column.type, "")) is not None:
+        wrong |= is_long
+    holds = F.coalesce(text.isNotNull() & wrong, F.lit(False))
+    return _RecordFault(holds, UNPARSABLE, lambda: F.lit(f"{what}, or out of its range"))
 
 
 def _missing(required: str) -> _RecordFault:
@@ -893,8 +931,12 @@ def _text_type(contract: Contract) -> T.StructType:
 
 
 def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType]) -> T.StructType:
+
+    def is_text(column: ContractColumn) -> bool:
+        return column.is_counted or contract.has_marks(column)
+
     fields = [
-        T.StructField(column.name, T.StringType() if column.is_counted else change(column.type))
+        T.StructField(column.name, T.StringType() if is_text(column) else change(column.type))
         for column in contract.columns
     ]
     return T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])

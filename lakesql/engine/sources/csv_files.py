@@ -19,7 +19,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.engine.records.csv_text import CsvHeader, read_header, split_lines, with_folders
+from lakesql.engine.records.csv_text import (
+    SEPARATOR_LINE,
+    CsvHeader,
+    is_separator_line,
+    read_header,
+    split_lines,
+    with_folders,
+)
 from lakesql.engine.records.encodings import encoded
 from lakesql.engine.records.folded import any_of
 from lakesql.engine.records.parse import with_each
@@ -192,7 +199,7 @@ def _read_first_record(session: SparkSession, stream: Stream, path: str) -> str:
 
 
 def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
-    """The first record of a file that is not blank, as it stands there; '' where there is none."""
+    """The first record of a file that is not blank, nor `sep=;`, as it stands there; '' where there is none."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(path))
     settings = session._jsparkSession.sessionState().newHadoopConf()
     codec = java_class("org.apache.hadoop.io.compress.CompressionCodecFactory")(settings).getCodec(place)
@@ -201,7 +208,7 @@ def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
     text = java_class("java.io.InputStreamReader")(bytes_, charset_of(stream))
     with closing(java_class("java.io.BufferedReader")(text)) as reader:
         line = reader.readLine()
-        while line is not None and not line.strip("\ufeff\r\n "):
+        while line is not None and _says_nothing(line):
             line = reader.readLine()
         for _ in range(HEADER_LINES):
             following = reader.readLine() if line and _is_open(line, stream.csv.quote) else None
@@ -212,6 +219,15 @@ def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
     if not is_wide(stream.encoding):
         found = found.encode(BYTES).decode(stream.encoding, errors="replace")
     return found.removeprefix("\ufeff")
+
+
+def _says_nothing(line: str) -> bool:
+    """Whether a line is blank, or says the delimiter alone. A byte order mark was read as three characters."""
+    text = line.removeprefix(_MARK).strip("\ufeff\r\n ")
+    return not text or SEPARATOR_LINE.fullmatch(text) is not None
+
+
+_MARK = b"\xef\xbb\xbf".decode(BYTES)
 
 
 def _is_open(text: str, quote: str) -> bool:
@@ -238,6 +254,7 @@ def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
     ended = F.when(F.col(_ADDED).isNull() | is_blank, value).otherwise(F.concat(value, F.col(_ADDED)))
     prefixed = F.when(header_line.isNull(), value).otherwise(F.concat(header_line, F.lit(b"\n"), ended))
     is_header = F.coalesce((value == F.col(_OWN)) & (F.length(_OWN) > 0), F.lit(False))
+    is_header |= is_separator_line(value.cast("string"), binding.stream.csv)
     return marked.where(~is_header).withColumn("value", prefixed).drop(_HEADER, _OWN, _ADDED)
 
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from lakesql.decode import option
+from lakesql.decode import Node, option
+from lakesql.errors import ProjectError
 from lakesql.records.format import RecordFormat
+
+THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")
+"""What may stand between thousands: blanks that no line breaks at, and the apostrophe of Swiss numbers, among them."""
+
+
+def _read_thousands(node: Node) -> str:
+    if node.value in THOUSANDS:
+        return str(node.value)
+    what = f"{node.shown} is nothing that stands between thousands."
+    raise ProjectError.of("wrong-value", what, fix="Write '.', ',', \"'\" or ' '.", place=node.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,19 @@ class Csv:
     )
     null_value: str = option("A text that means NULL; an empty value does too.", default="")
     timestamp_format: str = option("Spark's pattern of timestamps; ISO 8601 if left out.", default="")
+    date_format: str = option("Spark's pattern of dates, such as `dd.MM.yyyy`; ISO 8601 if left out.", default="")
+    decimal: Literal[".", ","] = option("What stands before the fraction of a number.", default=".")
+    thousands: str = option(
+        "What may stand between each three digits of a number: a point, a comma, an apostrophe or a blank. Without it "
+        "no number has such marks.",
+        default="",
+        read=_read_thousands,
+    )
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether numbers have other marks than a point before their fraction."""
+        return self.decimal != "." or bool(self.thousands)
 
     def __post_init__(self) -> None:
         """Left out, what escapes a quote is the quote itself: a double one escapes no other."""
