@@ -386,8 +386,8 @@ CONDITIONS: dict[str, Condition] = {
         "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`, and a record's place by `_record`.",
     ),
     "format-needs-files": Condition(
-        "A stream of format `parquet` is read from topics, or one of `parquet` or `avro` through a connection that "
-        "reads no files.",
+        "A stream of format `parquet` or `orc` is read from topics, or one of these or `avro` through a connection "
+        "that reads no files.",
         "Read files with `path:` through a connection of type `files`, or use a format of a topic's values: `json`, "
         "`csv`, `string`, `bytes`, or `avro` with `schema:`.",
     ),

@@ -23,7 +23,7 @@ from lakesql.cli.options import Command, Filled, Given
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["json", "csv", "parquet", "avro"]),
+    type=click.Choice(["json", "csv", "parquet", "orc", "avro"]),
     help="How records are written, where neither their files' names nor their first bytes say it.",
 )
 @click.option(

@@ -41,6 +41,9 @@ class RecordFormat(Protocol):
     is_framed: ClassVar[bool] = False
     """Whether the id of a schema may stand before a record's key and value, which are JSON."""
 
+    is_converted: ClassVar[bool] = False
+    """Whether Spark's reader makes other values of those that do not fit their columns, and says nothing."""
+
     has_nanoseconds: ClassVar[bool] = False
     """Whether a timestamp may be in nanoseconds."""
 

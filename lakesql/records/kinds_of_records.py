@@ -15,6 +15,7 @@ from lakesql.records.formats.bytes import BytesFormat
 from lakesql.records.formats.csv import CsvFormat
 from lakesql.records.formats.json import JsonFormat
 from lakesql.records.formats.json_schema import JsonSchemaFormat
+from lakesql.records.formats.orc import OrcFormat
 from lakesql.records.formats.parquet import ParquetFormat
 from lakesql.records.formats.protobuf import ProtobufFormat
 from lakesql.records.formats.string import StringFormat
@@ -23,7 +24,7 @@ FORMATS: Mapping[str, RecordFormat] = {
     each.name: each
     for each in (
         *(JsonFormat(), CsvFormat(), ParquetFormat(), AvroFormat(), StringFormat(), BytesFormat()),
-        *(JsonSchemaFormat(), ProtobufFormat()),
+        *(JsonSchemaFormat(), ProtobufFormat(), OrcFormat()),
     )
 }
 """All formats."""

@@ -1,4 +1,4 @@
-"""What the schemas of files say of their fields: the footers of Parquet files, the heads of those of Avro."""
+"""What the schemas of files say of their fields: the footers of Parquet and ORC files, the heads of those of Avro."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _parquet_fields(path: Path) -> list[TypedField]:
 
     try:
         file = parquet.ParquetFile(path)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise UsageError.of("no-samples", f"{path} is no Parquet file: {error}.") from None
     columns = [file.schema.column(number) for number in range(len(file.schema))]
     ancient = frozenset(column.path for column in columns if column.physical_type == "INT96")
@@ -166,6 +166,36 @@ def _arrow_struct(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
     if not parts or parse_type(found) is None:
         raise UnreadTypeError("it is a struct with fields that no type can have")
     return found
+
+
+# --- ORC
+
+
+def orc_file_fields(files: Sequence[Path]) -> list[TypedField]:
+    """The fields of ORC files. Raises `UsageError` (`no-samples`) for one that is none."""
+    return merge_fields_of((path.name, _orc_fields(path)) for path in files)
+
+
+def _orc_fields(path: Path) -> list[TypedField]:
+    _parquet()
+    import pyarrow as pa
+    import pyarrow.orc
+
+    try:
+        schema = pyarrow.orc.ORCFile(path).schema
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError.of("no-samples", f"{path} is no ORC file: {error}.") from None
+    return [_orc_field(each) for each in schema]
+
+
+def _orc_field(each: pa.Field) -> TypedField:
+    """A field of ORC, whose times have no zone, and are read as those of UTC."""
+    import pyarrow.types as kinds
+
+    if kinds.is_timestamp(each.type):
+        why = "" if each.type.tz is None else "it has times of a local zone, which Spark does not read"
+        return TypedField(each.name, "" if why else "timestamp", why)
+    return _parquet_field(each, frozenset())
 
 
 # --- Avro

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from lakesql.errors import UsageError
 from lakesql.names import HIVE_NULL
-from lakesql.run.file_schemas import avro_file_fields, parquet_file_fields, parquet_rows
+from lakesql.run.file_schemas import avro_file_fields, orc_file_fields, parquet_file_fields, parquet_rows
 from lakesql.stream.change_samples import DocumentRows, rows_of
 from lakesql.stream.contract_text import Setting
 from lakesql.stream.csv_dialect import CsvDialect, csv_value, find_dialect, read_rows
@@ -38,6 +38,7 @@ SUFFIXES: Mapping[str, str] = {
     ".tsv": "csv",
     ".tab": "csv",
     ".parquet": "parquet",
+    ".orc": "orc",
     ".avro": "avro",
 }
 """The formats of files, by the ends of their names."""
@@ -78,7 +79,10 @@ def sample_files(files: Sequence[Path], base: Path, format_: str, rows: int) -> 
         case "csv":
             found = _sample_csv(chosen, rows)
         case "parquet":
-            found = Samples({"format": "parquet"}, parquet_rows(chosen, rows), parquet_file_fields(chosen))
+            fields = parquet_file_fields(chosen)
+            found = Samples({"format": "parquet"}, parquet_rows(chosen, rows), fields)
+        case "orc":
+            found = Samples({"format": "orc"}, (), orc_file_fields(chosen), records=1)
         case "avro":
             found = Samples({"format": "avro"}, (), avro_file_fields(chosen), records=1)
         case other:
@@ -126,7 +130,7 @@ def _format_of(path: Path) -> str:
         return SUFFIXES[suffixes[-1]]
     with open_file(path) as file:
         start = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    for magic, name in ((b"PAR1", "parquet"), (b"Obj\x01", "avro"), (b"{", "json"), (b"[", "json")):
+    for magic, name in ((b"PAR1", "parquet"), (b"ORC", "orc"), (b"Obj\x01", "avro"), (b"{", "json"), (b"[", "json")):
         if start.startswith(magic):
             return name
     return ""

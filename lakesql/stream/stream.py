@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakesql.records.format import RecordFormat
 
 
-Format = Literal["json", "csv", "parquet", "avro", "string", "bytes", "json_schema", "protobuf"]
+Format = Literal["json", "csv", "parquet", "orc", "avro", "string", "bytes", "json_schema", "protobuf"]
 Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
@@ -652,7 +652,7 @@ def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
         place = columns.entries()[column.name].entries()["from"].place
         if not has_names or stream.origin.brings == "rows":
             what = f"'{column.name}' is read from a field, and the records of stream '{stream.name}' name none."
-            why = "Those of JSON, Avro and Parquet do, and those of CSV with a header."
+            why = "Those of JSON, Avro, Parquet and ORC do, and those of CSV with a header."
             yield Problem("wrong-value", what, why, place=place)
         elif is_reserved(column.from_field) or not column.from_field.isprintable():
             what = f"{column.from_field!r} is no field that a column can be read from."
@@ -747,7 +747,7 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 _WHY_NO_UNKNOWN = (
-    "A record of CSV, Avro and Parquet is read by its header or schema, a text or bytes have no fields, and the "
+    "A record of CSV, Avro, Parquet and ORC is read by its header or schema, a text or bytes have no fields, and the "
     "columns of a feed's tables are judged by `on_schema_change`."
 )
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import settings
 
 from lakesql.project.files import read_project
@@ -93,3 +95,31 @@ def test_values_arrive_as_they_are_in_samples_of_every_format(project: Project) 
         assert [{key: row[key] for key in kinds} for row in rows] == wanted, name
         assert dead_letters(project, f"of_{name}") == []
     assert {str(row["day"]) for row in project.rows("of_json")} == {"2026-03-01"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
+def test_files_whose_types_differ_are_read_as_the_larger_ones(project: Project, kind: str) -> None:
+    sizes = ((pa.int32(), pa.float32(), 9), (pa.int64(), pa.float64(), 12))
+    (project.directory / kind).mkdir()
+    for number, (whole, fraction, precision) in enumerate(sizes):
+        path = project.directory / kind / f"{number}.{kind}"
+        amount = Decimal("1.25")
+        if kind == "avro":
+            decimal = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 2}
+            kinds = {"id": "long" if number else "int", "w": "double" if number else "float", "amount": decimal}
+            fields = [{"name": name, "type": each} for name, each in kinds.items()]
+            with path.open("wb") as file:
+                schema = {"type": "record", "name": "r", "fields": fields}
+                fastavro.writer(file, schema, [{"id": number, "w": 0.5, "amount": amount}])
+            continue
+        columns = {
+            "id": pa.array([number], whole),
+            "w": pa.array([0.5], fraction),
+            "amount": pa.array([amount], pa.decimal128(precision, 2)),
+        }
+        {"orc": pyarrow.orc.write_table, "parquet": pq.write_table}[kind](pa.table(columns), path)
+    infer(project, "s", f"{kind}/*.{kind}")
+    stream = project.manifest().streams["s"]
+    assert stream.types == {"id": "bigint", "w": "double", "amount": "decimal(12,2)"}
+    project.run().check()
+    assert project.rows("s", "id") == [{"id": it, "w": 0.5, "amount": Decimal("1.25")} for it in (0, 1)]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,6 +26,12 @@ GARBAGE = b"\x1f\x8bPAR1 nothing of the kind" * 40
 def parquet(ids: list[int]) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), sink)
+    return sink.getvalue()
+
+
+def orc(ids: list[int]) -> bytes:
+    sink = io.BytesIO()
+    pyarrow.orc.write_table(pa.table({"id": pa.array(ids, pa.int64())}), sink)
     return sink.getvalue()
 
 
@@ -72,6 +79,7 @@ def cut(content: bytes) -> bytes:
 
 KINDS: dict[str, tuple[str, Callable[[list[int]], bytes], dict[str, Any]]] = {
     "parquet": ("x.parquet", parquet, {"format": "parquet"}),
+    "orc": ("x.orc", orc, {"format": "orc"}),
     "avro": ("x.avro", avro, {"format": "avro"}),
     "json": ("x.json.gz", packed(lines), {"format": "json"}),
     "json-texts": ("x.json.gz", packed(lines), {"format": "json", "unknown_fields": "rescue"}),
@@ -121,7 +129,7 @@ def test_what_cannot_be_read_is_set_aside_and_the_others_are_read_once(
     assert all(any(path in letter["detail"] for letter in letters) for path in bad)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "avro"])
+@pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
 def test_an_empty_file_of_a_format_that_has_none_is_refused_or_set_aside(project: Project, kind: str) -> None:
     project.stream("s", {"id": "bigint"}, path="in/*", format=kind)
     project.model("m", "SELECT id FROM {s}", mode="append")

@@ -13,6 +13,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -283,6 +284,25 @@ def test_parquet_says_types_and_clashes(tmp_path: Path) -> None:
     }
     assert '"odd": it is int in 1.parquet and string in 2.parquet' in text and '"time": it is time64[us]' in text
     assert stream.key == ("id",)
+
+
+def test_orc_says_types(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 1)
+    table = {
+        "id": pa.array([1], pa.int32()),
+        "at": pa.array([at], pa.timestamp("us")),
+        "zoned": pa.array([at], pa.timestamp("us", "UTC")),
+        "amount": pa.array([Decimal("1.50")], pa.decimal128(9, 2)),
+    }
+    pa.orc.write_table(pa.table(table), tmp_path / "1.orc")
+    pa.orc.write_table(pa.table({"id": pa.array([1], pa.int64())}), tmp_path / "2")
+    stream, text = infer(tmp_path, "[12]*", format="orc")
+    assert stream.types == {"id": "bigint", "at": "timestamp", "amount": "decimal(9,2)"}
+    assert '"zoned": it has times of a local zone' in text
+    assert infer(tmp_path, "2")[0].format == "orc"
+    for kind in ("orc", "parquet", "avro"):
+        with pytest.raises(UsageError, match=r"pyproject\.toml"):
+            infer(tmp_path, "pyproject.toml", format=kind)
 
 
 def test_avro_says_types_and_what_is_required(tmp_path: Path) -> None:

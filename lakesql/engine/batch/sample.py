@@ -18,6 +18,7 @@ from lakesql.engine.batch.new_schemas import preview_schemas
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.file_types import check_file_types
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
 from lakesql.engine.sources.parsed import Parsing, read_records
 from lakesql.names import REJECTED, is_reserved
@@ -32,7 +33,9 @@ def preview_rows(
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
     records, rejected = 0, dict[str, int]()
     for binding in bindings:
-        arrived = with_nanoseconds(session, read_records(session, (binding,), brokers), (binding,))
+        arrived = read_records(session, (binding,), brokers)
+        check_file_types(session, arrived, (binding,))
+        arrived = with_nanoseconds(session, arrived, (binding,))
         of_files = batch_bindings(session, arrived, (binding,), lambda _: None)
         first = arrived.limit(RECORDS).persist()
         of_files = preview_schemas(first, of_files)

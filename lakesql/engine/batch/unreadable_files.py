@@ -22,6 +22,7 @@ from lakesql.engine.batch.dead_letter import DeadLetters
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.progress.unreadable import UnreadableFile, note_unreadable, read_unreadable
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.file_types import find_misfit
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.sources.scans import ListedFile, listed_files, uri_of
@@ -42,7 +43,7 @@ EMPTY = "it is empty, and a file of its format never is: it may be one that is s
 
 
 def check_empty(sink: Sink, session: SparkSession, batch: int, rows: DataFrame) -> None:
-    """See to the files of Parquet and Avro without a byte, which Spark passes over: none of them is whole.
+    """See to the files of Parquet, ORC and Avro without a byte, which Spark passes over: none of them is whole.
 
     Raises `RunError` (`file-unreadable`), or `FilesSetAside` where the stream has them set aside.
     """
@@ -125,6 +126,8 @@ def _files_of(sink: Sink, session: SparkSession, rows: DataFrame) -> Iterator[tu
 def _why_unreadable(session: SparkSession, binding: StreamBinding, file: ListedFile) -> str:
     """Why a file cannot be read; '' where it can, or where that is no fault of the file."""
     alone, own = replace(binding, files=(file.path,)), new_session(session)
+    if misfit := find_misfit(own, binding, uri_of(file.path)):
+        return misfit
     try:
         rows = with_nanoseconds(own, read_raw(own, alone, streaming=False), (alone,))
         rows.write.format("noop").mode("append").save()

@@ -38,6 +38,7 @@ from lakesql.engine.ledger.commit import (
     publish,
     stage,
 )
+from lakesql.engine.sources.file_types import check_file_types
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.engine.sources.parsed import raw_records
 from lakesql.errors import LakesqlError
@@ -79,6 +80,7 @@ def _write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         return None
     sink.reached("view")
     is_small = False
+    check_file_types(session, arrived, sink.bindings)
     if sink.select.query.stateful:
         refuse_nanoseconds(session, arrived, sink.bindings)
     else:
@@ -191,6 +193,7 @@ def _write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
     entry = sink.progress.entry(batch)
+    check_file_types(arrived.sparkSession, arrived, sink.bindings)
     arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
     sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
     parsed = sink.parsing.parse(arrived)

@@ -70,7 +70,7 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
         case "json" | "json_schema" if not binding.has_json:
             lines = text_lines(session, reader, binding)
             return lines.selectExpr(*raw_columns(*FILE, value="value")).where("trim(CAST(value AS string)) != ''")
-        case "json" | "json_schema" | "parquet" | "avro":
+        case "json" | "json_schema" | "parquet" | "orc" | "avro":
             kind = row_type(binding)
             reader = reader.schema(binding.file_type or kind)
             reader = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)

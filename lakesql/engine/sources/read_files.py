@@ -42,7 +42,7 @@ def load_files(session: SparkSession, reader: Reader, binding: StreamBinding, fo
     if listing.name:
         reader = reader.option("pathGlobFilter", listing.name)
     if stream.max_per_batch:
-        record_bytes = RECORD_BYTES if format_ in ("parquet", "avro") else measure_record(glob)
+        record_bytes = RECORD_BYTES if format_ in ("parquet", "orc", "avro") else measure_record(glob)
         reader = reader.option("maxBytesPerTrigger", stream.max_per_batch * record_bytes)
     rows = reader.load(spark_path(session, listing.path)).where(_is_meant(listing))
     return rows.where(~_plain_path().isin(list(binding.set_aside))) if binding.set_aside else rows

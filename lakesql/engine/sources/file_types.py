@@ -1,0 +1,134 @@
+"""Files whose types are not those of the contract, of a format whose reader makes other values of what does not fit.
+
+Spark's reader of ORC makes NULL of a bigint that is no int, and 1 of 1.5, and says nothing. It takes columns by their
+position where Hive has called them `_col0`. So the driver looks at the schema of each file of a batch, before the batch
+is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.scans import scanned_files
+from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import RunError
+from lakesql.source.pattern import listing_of, without_scheme
+from lakesql.stream.types import SparkType, parse_type, struct_of, widens
+
+READERS = 8
+"""How many schemas are read at once."""
+
+ZONED = "timestamp with local time zone"
+"""What ORC calls an instant, and what Spark does not know."""
+
+
+def check_file_types(session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding]) -> None:
+    """Raise `RunError` (`file-unreadable`) for the first file of a batch that would not be read as what it holds."""
+    asked = [each for each in bindings if each.stream.record_format.is_converted and each.is_in_files]
+    if not asked:
+        return
+    files = sorted({uri for _, uri in scanned_files(arrived._jdf.queryExecution().toRdd())})
+    for binding in asked:
+        assert binding.glob is not None
+        listing = listing_of(binding.glob)
+        own = [uri for uri in files if listing.means(without_scheme(_path_of(uri)))]
+        with ThreadPoolExecutor(READERS) as pool:
+            found = pool.map(partial(find_misfit, session, binding), own)
+            for uri, why in zip(own, found, strict=True):
+                if why:
+                    what = f"{unquote(uri)} cannot be read: {why}"
+                    raise RunError.of("file-unreadable", what, fix=_FIX, place=binding.stream.place)
+
+
+_FIX = (
+    "Declare the column as the type that the files have, or a larger one; or write the file anew under another name. "
+    "With `ignore_corrupt: dead_letter` of the stream it is set aside."
+)
+
+
+def find_misfit(session: SparkSession, binding: StreamBinding, uri: str) -> str:
+    """Why a file would not be read as what it holds, in words; '' where it would, or where Spark says so itself."""
+    if not binding.stream.record_format.is_converted:
+        return ""
+    schema = _read_schema(session, uri)
+    if not schema:
+        return ""
+    if ZONED in schema:
+        return f"it has a column of type {ZONED}, which Spark does not know"
+    found, wanted = parse_type(schema), struct_of((it.field, parse_type(it.type)) for it in binding.stream.columns)
+    if found is None or found.name != "struct":
+        return f"its schema is {schema[:SHOWN]}, which Spark does not know"
+    if found.fields and all(field.name.startswith("_col") for field in found.fields):
+        return "its columns have no names (`_col0`), so that they would be taken by their position"
+    wrong = next(_misfits(found, wanted, ()), None)
+    if wrong is not None:
+        return wrong
+    if _holds(found, wanted) and not _is_in_utc():
+        return "it has timestamps, which are read in the time zone of Java, and that is not UTC: set TZ=UTC"
+    return ""
+
+
+SHOWN = 300
+"""How much of a schema is shown."""
+
+
+def _read_schema(session: SparkSession, uri: str) -> str:
+    """The schema of a file as ORC writes it; '' where it cannot be read, which Spark will say."""
+    place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    orc = java_class("org.apache.orc.OrcFile")
+    try:
+        reader = orc.createReader(place, orc.readerOptions(settings))
+    except Py4JJavaError:
+        return ""
+    try:
+        return str(reader.getSchema().toString())
+    finally:
+        reader.close()
+
+
+def _path_of(uri: str) -> str:
+    return str(java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri)).toString())
+
+
+def _misfits(found: SparkType, wanted: SparkType, path: tuple[str, ...]) -> Iterator[str]:
+    """What of a file's type is read as something else, in words."""
+    if found.name == wanted.name == "struct":
+        for field in wanted.fields:
+            named = [each for each in found.fields if each.name.lower() == field.name.lower()]
+            if len(named) > 1:
+                yield f"{'.'.join((*path, field.name))} stands twice in it: capitals make no difference"
+            elif named:
+                yield from _misfits(named[0].type, field.type, (*path, field.name))
+    elif found.name == wanted.name and found.fields:
+        for mine, other in zip(found.fields, wanted.fields, strict=True):
+            yield from _misfits(mine.type, other.type, path)
+    elif not _is_read_as(found, wanted):
+        yield f"{'.'.join(path)} is {found.text} in it, and {wanted.text} in the contract"
+
+
+def _is_read_as(found: SparkType, wanted: SparkType) -> bool:
+    """Whether Spark reads each value of a type as the same value of another."""
+    if wanted.name == "timestamp_ntz":
+        return False  # what Spark refuses of files that others have written
+    if found.name == "varchar":
+        return wanted.name == "string"
+    return found == wanted or widens(found, wanted)
+
+
+def _holds(found: SparkType, wanted: SparkType) -> bool:
+    """Whether a timestamp is read of a file."""
+    return re.search(r"\btimestamp\b", wanted.text) is not None and "timestamp" in found.text
+
+
+def _is_in_utc() -> bool:
+    zone = java_class("java.util.TimeZone").getDefault()
+    return int(zone.getRawOffset()) == 0 and not zone.useDaylightTime()
