@@ -57,6 +57,17 @@ def test_parts_of_any_json_are_read_and_what_is_none_is_a_dead_letter(project: P
     assert len(letters) == (1 if origin == "documents" else 2), letters
 
 
+def test_a_path_behind_a_colon_is_the_part(project: Project) -> None:
+    project.record("s", [f'{{"id": {id_}, "v": {value}}}' for id_, value in VALUES.items() if id_ != 6])
+    project.stream("s", COLUMNS)
+    project.model("t", "SELECT id, v:b.c[0]::decimal(9,2) AS c, v:b.c[1]::string AS d FROM {s}", mode="append")
+    project.model("u", "SELECT id, v:b.c[1]::string AS d FROM {s}", mode="upsert", keys="id")
+    project.run().check()
+    assert {row["id"]: (row["c"], row["d"]) for row in project.rows("t") if row["d"]} == {1: (Decimal("1.50"), "x")}
+    assert {row["id"] for row in project.rows("t")} == {1, 2, 3, 4, 5}
+    assert {row["id"]: row["d"] for row in project.rows("u") if row["d"]} == {1: "x"}
+
+
 def as_json(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
@@ -67,3 +78,6 @@ def test_a_table_of_variants_is_refused_before_it_is_made(project: Project) -> N
     with pytest.raises(ProjectError) as caught:
         project.run()
     assert [problem.condition for problem in caught.value.problems] == ["unstorable-type"]
+    project.record("s", ['{"id": 1, "v": {"a": 1}}'])
+    project.model("t", "SELECT id, v:a AS a FROM {s}", mode="append", properties={"format-version": "3"})
+    assert project.run().conditions("t") == ["unstorable-type"], "its type is known to Spark alone"
