@@ -173,7 +173,8 @@ class KinesisStream(Log):
                 reached = {**reached, "ended": True}
             if found or iterator is None:
                 limit -= len(found)
-                records = [record for each in found for record in self._records(partition, each)]
+                number, shard_id = int(partition.rpartition("-")[2]), partition.encode()
+                records = [record for each in found for record in _records(number, shard_id, each)]
                 yield LogPage(records, self._with_tip(partition, reached))
             if bound.is_reached(reached) or len(found) < len(answer["Records"]):
                 return
@@ -208,19 +209,6 @@ class KinesisStream(Log):
         if now_ms() - created.timestamp() * 1000 <= hours * 3_600_000:
             return []
         return [f"{self.name}: what came more than {hours} hours ago"]
-
-    def _records(self, shard: str, found: Mapping[str, Any]) -> Iterator[LogRecord]:
-        """A record of Kinesis', or those that the producer library has packed in it."""
-        number, sequence = int(shard.rpartition("-")[2]), str(found["SequenceNumber"])
-        at_us = round(found["ApproximateArrivalTimestamp"].timestamp() * 1_000_000)
-        aggregated = split_aggregate(found["Data"])
-        headers = [("sequence_number", sequence.encode()), ("shard_id", shard.encode())]
-        if aggregated is None:
-            yield LogRecord(found["Data"], at_us, found["PartitionKey"].encode(), number, headers=headers)
-            return
-        for index, (key, data) in enumerate(aggregated):
-            place = ("sub_sequence_number", str(index).encode())
-            yield LogRecord(data, at_us, key.encode(), number, headers=[*headers, place])
 
     def _iterator(self, shard: str, place: LogPlace) -> str | None:
         how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
@@ -377,6 +365,19 @@ def _has_ended(place: LogPlace) -> bool:
 def _arrived_ms(found: Mapping[str, Any]) -> int:
     arrived: datetime = found["ApproximateArrivalTimestamp"]
     return round(arrived.timestamp() * 1000)
+
+
+def _records(number: int, shard_id: bytes, found: Mapping[str, Any]) -> Iterator[LogRecord]:
+    """A record of a shard, or those that the producer library has packed in it."""
+    at_us = round(found["ApproximateArrivalTimestamp"].timestamp() * 1_000_000)
+    headers = [("sequence_number", found["SequenceNumber"].encode()), ("shard_id", shard_id)]
+    aggregated = split_aggregate(found["Data"])
+    if aggregated is None:
+        yield LogRecord(found["Data"], at_us, found["PartitionKey"].encode(), number, headers=headers)
+        return
+    for index, (key, data) in enumerate(aggregated):
+        place = ("sub_sequence_number", str(index).encode())
+        yield LogRecord(data, at_us, key.encode(), number, headers=[*headers, place])
 
 
 def _seen_ms(place: Mapping[str, Any]) -> int:
