@@ -194,7 +194,7 @@ def check_connection(connection: Source, streams: Sequence[Stream] = ()) -> Stre
     """
     if (cluster := connection.cluster) is not None:
         return _check_broker(cluster, streams)
-    return StreamFindings(connection.check())
+    return StreamFindings(connection.reach(streams))
 
 
 def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> StreamFindings:

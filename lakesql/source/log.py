@@ -14,6 +14,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from lakesql.counts import count
 from lakesql.source.origin import Brings
 from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, Start, is_places, offsets_of
 
@@ -152,6 +153,15 @@ class LogSource(Source):
         if not self.can_be_seen():
             return Looked({})
         return Looked({stream.name: FoundTopics(self.state_of(stream)) for stream in streams})
+
+    def reach(self, streams: Sequence[AskedStream]) -> str:
+        """What it is, and how many partitions the streams read of it."""
+        partitions = 0
+        for stream in streams:
+            for topic in stream.origin.find_topics(tuple):
+                with closing(self.open(topic, "")) as log:
+                    partitions += len(log.starts("earliest"))
+        return f"{self.check()} answers, {count(partitions, 'partition')} read" if streams else self.check()
 
     def state_of(self, stream: AskedStream) -> SourceState:
         """The topics of a stream as they are now."""

@@ -13,6 +13,7 @@ import base64
 import fcntl
 import json
 import os
+import socket
 import threading
 import time
 from bisect import bisect_right
@@ -29,7 +30,7 @@ from lakesql.decode import Node, option, read_filled, read_positive, read_value
 from lakesql.errors import ProfileError, ProjectError, TransientError, not_installed
 from lakesql.location import absolute
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
-from lakesql.source.source import Start
+from lakesql.source.source import AskedStream, Start
 
 WAITING = 20_000
 """So many messages that are not acknowledged make a file at once; a broker sends 65,535 of them at most."""
@@ -99,6 +100,16 @@ class Mqtt(LogSource):
     def check(self) -> str:
         """Its address and its log."""
         return f"{self.url}, messages are written to {self.log}"
+
+    def reach(self, streams: Sequence[AskedStream]) -> str:
+        """Its address, where a broker takes connections. A session would be kept there, so none is begun."""
+        url = urlsplit(self.url)
+        try:
+            socket.create_connection((str(url.hostname), url.port or PORTS[url.scheme]), 10).close()
+        except OSError as error:
+            what = f"The MQTT broker at {self.url} does not answer: {error}."
+            raise TransientError.of("connection-unreachable", what) from None
+        return f"{self.url} accepts connections, messages are written to {self.log}"
 
     def open(self, topic: str, owner: str) -> Log:
         """The log of a topic filter. With an owner, its client begins to take messages."""

@@ -198,6 +198,13 @@ class Source(Protocol):
         """What it is, in words. Raises `ProfileError` (`connection-unreachable`) where it is plainly not there."""
         ...
 
+    def reach(self, streams: Sequence[AskedStream]) -> str:
+        """What it is, in words, once it was asked for what these streams read, as `lakesql debug` does.
+
+        Raises what asking raises.
+        """
+        return self.check()
+
     def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
         """What there is of those streams that are read from it, asked over a network; nothing where it need not be.
 
