@@ -130,13 +130,16 @@ class PulsarTopic(Log):
         with self._reader(partition, place) as reader:
             self._check_first(reader, place)
             records: list[LogRecord] = []
-            reached = place
-            while len(records) < limit and not _is_up_to(end, reached):
+            number, last, reached = int(partition), _order(end), place
+            while len(records) < limit and _order(reached) < last:
                 message = self._next(reader)
-                if message is None or not _is_up_to(_place_of(message), end):
+                if message is None:
                     break
-                reached = _place_of(message)
-                records.append(_record(message, int(partition)))
+                at = _place_of(message)
+                if _order(at) > last:
+                    break
+                reached = at
+                records.append(_record(message, at, number))
                 if len(records) % PAGE_RECORDS == 0:
                     yield LogPage(records[-PAGE_RECORDS:], reached)
         if left := len(records) % PAGE_RECORDS:
@@ -243,19 +246,15 @@ def _order(place: LogPlace) -> tuple[int, ...]:
     return ledger, entry, index if index >= 0 else 2**31
 
 
-def _is_up_to(place: LogPlace, end: LogPlace) -> bool:
-    return _order(place) <= _order(end)
-
-
 def _said(place: Sequence[int]) -> str:
     return ":".join(map(str, place))
 
 
-def _record(message: Any, partition: int) -> LogRecord:
+def _record(message: Any, place: Sequence[int], partition: int) -> LogRecord:
     headers = [(key, value.encode()) for key, value in message.properties().items()]
-    headers.append(("message_id", _said(_place_of(message)).encode()))
-    if message.event_timestamp():
-        headers.append(("event_timestamp", str(message.event_timestamp()).encode()))
+    headers.append(("message_id", _said(place).encode()))
+    if at_ms := message.event_timestamp():
+        headers.append(("event_timestamp", str(at_ms).encode()))
     key = message.partition_key()
     return LogRecord(
         None if message.has_null_value() else message.data(),

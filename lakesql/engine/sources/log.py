@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T
-from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
@@ -67,6 +64,9 @@ class SparkLog(SparkSource):
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
         """The records as they arrive, in batches that Spark plans. The driver reads them all the same."""
+        # Only here: few runs need its modules of pyspark, which no thread may import while another starts a session.
+        from lakesql.engine.sources.log_data_source import LogDataSource
+
         check_origin(binding)
         session.dataSource.register(LogDataSource)
         packed = base64.b64encode(pickle.dumps((LogReader.of(binding), binding.is_bounded)))
@@ -349,69 +349,6 @@ class LogBatches(PlannedBatches):
 
 def _names(position: LogPosition) -> Iterator[tuple[str, str]]:
     return ((topic, partition) for topic, places in position.items() for partition in places)
-
-
-class LogDataSource(DataSource):
-    """A stream of a log for Spark's own planning: a process beside the driver reads each batch once."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The format by which it is registered."""
-        return "lakesql_log"
-
-    def schema(self) -> str:
-        """The shape of raw records."""
-        return RAW
-
-    def simpleStreamReader(self, schema: T.StructType) -> SimpleDataSourceStreamReader:  # noqa: N802  Spark's name
-        """What reads the stream that the options have packed."""
-        reader, is_bounded = pickle.loads(base64.b64decode(self.options["reader"]))
-        return _LogStreamReader(reader, is_bounded)
-
-
-class _LogStreamReader(SimpleDataSourceStreamReader):
-    """The batches of a stream as Spark asks for them."""
-
-    def __init__(self, reader: LogReader, is_bounded: bool) -> None:
-        self._reader = reader
-        self._is_bounded = is_bounded
-        self._until: LogPosition | None = None
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """Where the stream begins."""
-        return self._reader.starts()
-
-    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        """The next records behind a position, and where they end."""
-        if self._is_bounded and self._until is None:
-            self._until = self._reader.last(start)
-        end, pages = self._reader.read_following(start, self._until)
-        return iter(_rows(pages)), end if pages else start
-
-    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
-        """The records between two positions."""
-        return iter(_rows(self._reader.read_between(start, end)))
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """What lies before a position is in the table."""
-        self._reader.release(end)
-
-
-def _rows(pages: Sequence[TopicPage]) -> list[tuple[Any, ...]]:
-    """The records of pages as rows of the shape of raw records."""
-    return [
-        (
-            record.key,
-            record.value,
-            record.topic or topic,
-            record.partition,
-            record.offset,
-            datetime.fromtimestamp(record.timestamp_us / 1_000_000, UTC),
-            [*record.headers],
-        )
-        for topic, _, page in pages
-        for record in page.records
-    ]
 
 
 def as_frame(session: SparkSession, pages: Sequence[TopicPage]) -> DataFrame:

@@ -1,0 +1,77 @@
+"""Logs as a data source in Python: how a SELECT reads them that keeps state, or that reads several streams."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import types as T
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+from lakesql.engine.sources.log import RAW, LogPosition, LogReader, TopicPage
+
+
+class LogDataSource(DataSource):
+    """A stream of a log for Spark's own planning: a process beside the driver reads each batch once."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format by which it is registered."""
+        return "lakesql_log"
+
+    def schema(self) -> str:
+        """The shape of raw records."""
+        return RAW
+
+    def simpleStreamReader(self, schema: T.StructType) -> SimpleDataSourceStreamReader:  # noqa: N802  Spark's name
+        """What reads the stream that the options have packed."""
+        reader, is_bounded = pickle.loads(base64.b64decode(self.options["reader"]))
+        return _LogStreamReader(reader, is_bounded)
+
+
+class _LogStreamReader(SimpleDataSourceStreamReader):
+    """The batches of a stream as Spark asks for them."""
+
+    def __init__(self, reader: LogReader, is_bounded: bool) -> None:
+        self._reader = reader
+        self._is_bounded = is_bounded
+        self._until: LogPosition | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
+        """Where the stream begins."""
+        return self._reader.starts()
+
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
+        """The next records behind a position, and where they end."""
+        if self._is_bounded and self._until is None:
+            self._until = self._reader.last(start)
+        end, pages = self._reader.read_following(start, self._until)
+        return iter(_rows(pages)), end if pages else start
+
+    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
+        """The records between two positions."""
+        return iter(_rows(self._reader.read_between(start, end)))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """What lies before a position is in the table."""
+        self._reader.release(end)
+
+
+def _rows(pages: Sequence[TopicPage]) -> list[tuple[Any, ...]]:
+    """The records of pages as rows of the shape of raw records."""
+    return [
+        (
+            record.key,
+            record.value,
+            record.topic or topic,
+            record.partition,
+            record.offset,
+            datetime.fromtimestamp(record.timestamp_us / 1_000_000, UTC),
+            [*record.headers],
+        )
+        for topic, _, page in pages
+        for record in page.records
+    ]
