@@ -12,7 +12,7 @@ import pytest
 
 from tests.servers.kinesis import KinesisServer
 from tests.servers.process import running
-from tests.sources.kills import kill_at
+from tests.sources.kills import kill_at, run_two
 from tests.spark.project import Project
 
 STREAM = "orders"
@@ -126,6 +126,15 @@ def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, stream:
     assert numbers(project) == stream.sent
     (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
     stream.send(20)
+    project.run().check()
+    assert numbers(project) == stream.sent
+
+
+def test_two_runners_at_once(project: Project, stream: Stream) -> None:
+    project.stream("s", {"id": "int"}, connection="bus", topic=stream.name, max_per_batch=50)
+    stream.send(200)
+    run_two(project)
+    stream.send(50)
     project.run().check()
     assert numbers(project) == stream.sent
 
