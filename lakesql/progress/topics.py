@@ -203,12 +203,14 @@ class _Lost:
 
 @dataclass(frozen=True, slots=True)
 class _LostBehind:
-    """What is gone behind a place in a log whose records have no numbers: which, nobody can tell."""
+    """What is gone behind a place in a log whose records have no numbers: which, nobody can tell. A reader that does
+    without goes on where `follows` says."""
 
     topic: str
     partition: str
     place: Position
     why: str
+    follows: Position
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}: behind {json.dumps(self.place)}"
@@ -222,8 +224,8 @@ def _find_lost(source: SourceState, position: Position) -> tuple[_AnyLost, ...]:
     if source.find_expired is not None and isinstance(position, dict):
         expired = source.find_expired(position)
         return tuple(
-            _LostBehind(topic, partition, position[topic][partition], why)
-            for (topic, partition), why in sorted(expired.items())
+            _LostBehind(topic, partition, position[topic].get(partition), lost.why, lost.follows)
+            for (topic, partition), lost in sorted(expired.items())
         )
     offsets = SOURCES[source.kind].offsets(position)
     if not source.is_asked or not offsets:
@@ -290,7 +292,7 @@ def _move(position: Position, lost: tuple[_AnyLost, ...]) -> Position:
     moved = {topic: dict(partitions) for topic, partitions in position.items()}
     for each in lost:
         if isinstance(each, _LostBehind):
-            moved[each.topic][each.partition] = None
+            moved[each.topic][each.partition] = each.follows
         elif each.end is None:
             del moved[each.topic][str(each.partition)]
         else:

@@ -1,9 +1,10 @@
 """Amazon Kinesis: a stream is shards, which split and merge while it runs, and a record has a sequence number.
 
 A place is where a shard was read up to: `after`, the sequence number of the last record, which came `at` a time, and
-`ended`, once a closed shard has no more. Up to a time it was `seen` to have no others. A shard begins when those that
-it came of have ended, so the records of a partition key keep their order. Nothing tells where a shard ends but reading
-it.
+`ended`, once a closed shard has no more. Up to a time it was `seen` to have no others. It may begin `from` a time. A
+shard begins when those that it came of have ended, so the records of a partition key keep their order. One `without`
+parents, as these are gone and nobody has read them, begins behind records that are gone. Nothing tells where a shard
+ends but reading it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ EMPTY_PAGES = 20
 WAIT_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 """How long a reader waits where Kinesis answers that it was asked too often, one after the other."""
 
-TIP_MS = 600_000
+HOUR_MS = 3_600_000
+
+TIP_MS = HOUR_MS
 """So much later than its last record a shard was seen to have nothing new, before its place says so. By that time it is
 known whether something may have come, and have been removed, while nobody read."""
 
@@ -132,18 +135,24 @@ class KinesisStream(Log):
         if start == "earliest":
             return dict.fromkeys(roots)
         at_ms = now_ms() if start == "latest" else round(_time(start) * 1000)
+        if now_ms() - at_ms > self._kept_ms() - HOUR_MS:
+            return dict.fromkeys(roots)  # about all that the stream keeps
         return {name: {"from": at_ms} for name in roots}
 
     def partitions(self, places: LogPlaces) -> LogPlaces:
-        """The shards that were read, but for those that have ended and are gone; and the children of ended ones."""
+        """The shards that were read, and the children of those that have ended. A shard that has ended and is gone is
+        left out once its children are known."""
         self._list_shards()
-        found = {name: place for name, place in places.items() if name in self._shards or not _has_ended(place)}
-        for name, shard in sorted(self._shards.items()):
-            if name in found:
-                continue
-            parents = self._there(shard.parents)
-            if all(_has_ended(places.get(parent)) for parent in parents):
-                found[name] = _child_place([places.get(parent) for parent in parents])
+        new = {name: shard for name, shard in sorted(self._shards.items()) if name not in places}
+        awaited = {parent for shard in new.values() for parent in shard.parents}
+        found = {
+            name: place
+            for name, place in places.items()
+            if name in self._shards or name in awaited or not _has_ended(place)
+        }
+        for name, shard in new.items():
+            if all(_has_ended(places.get(parent)) for parent in self._there(shard.parents)):
+                found[name] = _child_place(shard.parents, places)
         return found
 
     def ends(self, places: LogPlaces) -> LogPlaces:
@@ -156,19 +165,22 @@ class KinesisStream(Log):
         bound = _ShardBound.of(until)
         if _has_ended(place) or limit <= 0 or bound.is_reached(place):
             return
-        self._check_kept(partition, place)
-        shard = self._shard(partition, place)
+        place = place or bound.beginning
+        self.check(partition, place)
+        if place.get("from", 0) > now_ms():
+            return
+        shard = self._shards[partition]
         iterator = self._iterator(partition, place)
-        empty, reached = 0, dict(place or {})
+        empty, reached = 0, place
         while iterator is not None and limit > 0:
             answer = self._call("get_records", ShardIterator=iterator, Limit=min(CALL_RECORDS, limit))
             iterator = answer.get("NextShardIterator")
             found = bound.take(answer["Records"])
             is_at_tip = not answer["Records"] and int(answer.get("MillisBehindLatest", 0)) == 0
-            if is_at_tip:
+            if is_at_tip and iterator is not None:  # the children of an ended one may have had records before
                 self._tips[partition] = now_ms()
             if found:
-                reached = {"after": found[-1]["SequenceNumber"], "at": _arrived_ms(found[-1])}
+                reached = _behind(found[-1], place)
             if iterator is None and bound.after is None:
                 reached = {**reached, "ended": True}
             if found or iterator is None:
@@ -191,24 +203,21 @@ class KinesisStream(Log):
 
     def check(self, partition: str, place: LogPlace) -> None:
         """Whether the stream still keeps what follows a place."""
-        if not _has_ended(place):
-            self._check_kept(partition, place)
-            self._shard(partition, place)
-
-    def _shard(self, name: str, place: LogPlace) -> _Shard:
-        shard = self._shards.get(name) or self._list_shards().get(name)
-        if shard is None:
-            raise LogExpiredError(f"the shard itself is gone, which was read up to {_said(place)}.")
-        return shard
+        if _has_ended(place):
+            return
+        if place and "without" in place:
+            raise LogExpiredError(f"all is gone that was in {place['without']}, of which the shard came.")
+        if partition not in self._shards and partition not in self._list_shards():
+            what = f"the shard itself is gone, which was read up to {_said(place)}."
+            raise LogExpiredError(what, follows={"ended": True})
+        self._check_kept(partition, place)
 
     def gone(self) -> Sequence[str]:
         """What the stream has had before its retention."""
-        summary = self._describe()
-        hours = int(summary["RetentionPeriodHours"])
-        created: datetime = summary["StreamCreationTimestamp"]
-        if now_ms() - created.timestamp() * 1000 <= hours * 3_600_000:
+        created: datetime = self._describe()["StreamCreationTimestamp"]
+        if now_ms() - created.timestamp() * 1000 <= self._kept_ms():
             return []
-        return [f"{self.name}: what came more than {hours} hours ago"]
+        return [f"{self.name}: what came more than {self._kept_ms() // HOUR_MS} hours ago"]
 
     def _iterator(self, shard: str, place: LogPlace) -> str | None:
         how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
@@ -234,12 +243,16 @@ class KinesisStream(Log):
         known_ms = max(_seen_ms(place or {}), self._tips.get(shard, 0))
         if not known_ms:
             return
-        kept_ms = int(self._describe()["RetentionPeriodHours"]) * 3_600_000
+        kept_ms = self._kept_ms()
         if now_ms() - known_ms <= kept_ms:
             return
         read = datetime.fromtimestamp(known_ms / 1000, UTC).isoformat(timespec="seconds")
-        hours = kept_ms // 3_600_000
+        hours = kept_ms // HOUR_MS
         raise LogExpiredError(f"what came after {read} may be gone: the stream keeps records for {hours} hours.")
+
+    def _kept_ms(self) -> int:
+        """How long the stream keeps a record."""
+        return int(self._describe()["RetentionPeriodHours"]) * HOUR_MS
 
     def _there(self, shards: Sequence[str]) -> list[str]:
         return [name for name in shards if name in self._shards]
@@ -288,12 +301,26 @@ class KinesisStream(Log):
             return ProfileError.of("unknown-topic", what, fix="Correct the stream's `topic`, or create it.")
         if code in _REFUSED:
             return ProfileError.of("wrong-credentials", f"Kinesis does not take the credentials: {said}")
-        if code in ("AccessDeniedException", "KMSAccessDeniedException"):
+        if code in _FORBIDDEN:
             return ProfileError.of("topic-forbidden", f"Stream '{self.name}' may not be read: {said}")
+        if code == "ValidationException":
+            return ProfileError.of("client-option", f"Kinesis does not take what it is asked of '{self.name}': {said}")
         return TransientError.of("connection-unreachable", f"Kinesis does not answer as it should: {code}: {said}")
 
 
-_TOO_OFTEN = frozenset({"ProvisionedThroughputExceededException", "LimitExceededException", "ThrottlingException"})
+_TOO_OFTEN = frozenset(
+    {
+        *("ProvisionedThroughputExceededException", "LimitExceededException", "ThrottlingException"),
+        "KMSThrottlingException",
+    }
+)
+
+_FORBIDDEN = frozenset(
+    {
+        *("AccessDeniedException", "KMSAccessDeniedException", "KMSDisabledException", "KMSInvalidStateException"),
+        *("KMSNotFoundException", "KMSOptInRequired"),
+    }
+)
 
 _REFUSED = frozenset(
     {
@@ -305,9 +332,10 @@ _REFUSED = frozenset(
 
 def _explain_client(error: Exception) -> LakesqlError:
     """What boto3 says before it has asked anybody."""
-    if type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"):
+    kind = type(error).__name__
+    if kind in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError") or "Token" in kind:
         return ProfileError.of("wrong-credentials", f"boto3 finds no credentials for Kinesis: {error}")
-    if type(error).__name__ in ("NoRegionError", "InvalidRegionError", "ProfileNotFound"):
+    if kind in ("NoRegionError", "InvalidRegionError", "ProfileNotFound", "ParamValidationError"):
         return ProfileError.of("client-option", f"boto3 cannot open Kinesis: {error}")
     return TransientError.of("connection-unreachable", f"Kinesis does not answer: {error}")
 
@@ -320,11 +348,12 @@ def _time(start: Start) -> float:
 @dataclass(frozen=True, slots=True)
 class _ShardBound:
     """Up to where a shard is read: to the record `after`, to the time `before`, or to its end. `is_place`: it is where
-    an earlier reader has stood."""
+    an earlier reader has stood, who had begun at the time `first_ms` if it is one."""
 
     after: str | None = None
     before: int | None = None
     is_place: bool = False
+    first_ms: int | None = None
 
     @classmethod
     def of(cls, until: LogPlace) -> _ShardBound:
@@ -333,7 +362,12 @@ class _ShardBound:
             return cls()
         if "before" in until:
             return cls(before=until["before"])
-        return cls(after=until.get("after"), is_place=True)
+        return cls(after=until.get("after"), is_place=True, first_ms=until.get("from"))
+
+    @property
+    def beginning(self) -> dict[str, Any]:
+        """The place where a shard begins of which nothing was read."""
+        return {} if self.first_ms is None else {"from": self.first_ms}
 
     def is_reached(self, place: LogPlace) -> bool:
         """Whether there is nothing to read behind a place."""
@@ -349,13 +383,26 @@ class _ShardBound:
         return [each for each in found if int(each["SequenceNumber"]) <= int(self.after)]
 
 
-def _child_place(parents: Sequence[LogPlace]) -> LogPlace:
-    """Where a shard begins whose parents have ended: at its first record, unless a time is looked for, and no parent
-    had a record since."""
-    for place in parents:
-        if isinstance(place, dict) and "from" in place and "after" not in place:
-            return {"from": place["from"]}
-    return None
+def _behind(record: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    """The place behind a record. It keeps the time `from` which its shard is read: a batch that is read again may have
+    to begin there."""
+    reached = {"after": record["SequenceNumber"], "at": _arrived_ms(record)}
+    return {**reached, "from": place["from"]} if "from" in place else reached
+
+
+def _child_place(parents: Sequence[str], places: LogPlaces) -> LogPlace:
+    """Where a shard begins whose parents have ended or are gone: at its first record, unless a time is looked for, and
+    no parent had a record since. Nothing was there before its parents were last seen to go on."""
+    unread = [parent for parent in parents if parent not in places]
+    if unread:
+        return {"without": " and ".join(unread)}
+    found: dict[str, Any] = {}
+    for place in (places[parent] or {} for parent in parents):
+        if "from" in place and "after" not in place:
+            found["from"] = place["from"]
+        if seen_ms := max(_seen_ms(place), found.get("seen", 0)):
+            found["seen"] = seen_ms
+    return found or None
 
 
 def _has_ended(place: LogPlace) -> bool:
@@ -382,7 +429,7 @@ def _records(number: int, shard_id: bytes, found: Mapping[str, Any]) -> Iterator
 
 def _seen_ms(place: Mapping[str, Any]) -> int:
     """The time up to which all that a shard has had is before a place; 0 where nothing is known of it."""
-    return max(int(place.get("at", 0)), int(place.get("seen", 0)))
+    return max(int(place.get(name, 0)) for name in ("at", "seen", "from"))
 
 
 def _said(place: LogPlace) -> str:

@@ -20,7 +20,7 @@ from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source,
 
 if TYPE_CHECKING:
     from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.stream_state import Expired, Position, SourceState
 
 LogPlace = Any
 """Where a partition was read up to: a value of JSON of which only its log knows what it means; None at the beginning.
@@ -53,7 +53,14 @@ class LogPage(NamedTuple):
 
 
 class LogExpiredError(Exception):
-    """Raised where what follows a place is not in the log any more, or may not be. Its text says what, and why."""
+    """Raised where what follows a place is not in the log any more, or may not be. Its text says what, and why.
+
+    `follows` is the place from which a reader goes on that does without; None where that is the partition's beginning.
+    """
+
+    def __init__(self, why: str, follows: LogPlace = None) -> None:
+        super().__init__(why)
+        self.follows = follows
 
 
 class Log(Protocol):
@@ -79,8 +86,8 @@ class Log(Protocol):
     def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
         """What is there behind a place, in pages, up to `until` (None for all), and to `limit` records at most.
 
-        It waits for nothing. Between the same two places it gives the same records whenever it is asked. Raises
-        `LogExpiredError`.
+        It waits for nothing. Between the same two places it gives the same records whenever it is asked. A page
+        without records says that the place has moved on all the same, and is worth noting. Raises `LogExpiredError`.
         """
         ...
 
@@ -238,10 +245,12 @@ class LogSource(Source):
         return SourceState(stream, cls.kind, ids, find_expired=partial(find_left, names))
 
 
-def find_left(topics: Collection[str], position: Position) -> Mapping[tuple[str, str], str]:
+def find_left(topics: Collection[str], position: Position) -> Mapping[tuple[str, str], Expired]:
     """The partitions of a position that are of other topics than these, each with what is said of it."""
+    from lakesql.source.stream_state import Expired
+
     return {
-        (topic, partition): "the stream has other topics now."
+        (topic, partition): Expired("the stream has other topics now.")
         for topic, places in position.items()
         if topic not in topics
         for partition in places

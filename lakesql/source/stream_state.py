@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakesql.errors import Problem
 
@@ -17,6 +17,13 @@ Positions = Mapping[str, Position]
 THROUGH = "through"
 """In the position of a recorded stream: by topic, the last file that was read. Spark's own position counts batches of
 files, which means nothing without the list of them in its checkpoint."""
+
+
+class Expired(NamedTuple):
+    """Why something is gone behind a place of a log, and the place from which a reader goes on without it."""
+
+    why: str
+    follows: Position = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +39,8 @@ class SourceState:
     `held` are the partitions whose records a reader may not see all of, as a transaction is open: where it has begun.
     `formers` are the names that the model of a table had before it was renamed. `history` are the snapshots that lead
     to its head, as far as they are left, None where they were not asked for; `abandoned` the times of the others.
-    `find_expired` says of a position in a log without numbers behind which of its places something is gone: why, by
-    topic and partition.
+    `find_expired` says of a position in a log without numbers behind which of its places something is gone, by topic
+    and partition.
     """
 
     name: str
@@ -51,7 +58,7 @@ class SourceState:
     formers: tuple[str, ...] = ()
     history: frozenset[int] | None = None
     abandoned: Mapping[int, int] = field(default_factory=dict)
-    find_expired: Callable[[Position], Mapping[tuple[str, str], str]] | None = field(default=None, compare=False)
+    find_expired: Callable[[Position], Mapping[tuple[str, str], Expired]] | None = field(default=None, compare=False)
 
     @property
     def end(self) -> Position:

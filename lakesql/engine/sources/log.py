@@ -27,7 +27,7 @@ from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlaces, LogRecord, LogSource, find_left
 from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Expired, Position, SourceState
 
 BATCH_RECORDS = 100_000
 """How many records a batch has at most where its stream sets no `max_per_batch`: the driver holds them."""
@@ -214,30 +214,43 @@ class LogReader:
             if topic in position:
                 self.log(topic).release(position[topic])
 
+    def with_new_topics(self, position: LogPosition | None) -> dict[str, LogPlaces] | None:
+        """The position with the places where those topics begin that it does not know; None where it knows all.
+
+        It is noted before anything of them is read: at another time, `latest` means another place.
+        """
+        known = position or {}
+        if known.keys() >= {*self.topics}:
+            return None
+        return {topic: known.get(topic) or dict(self.log(topic).starts(self.start)) for topic in self.topics}
+
     def read_following(
         self, position: LogPosition, until: LogPosition | None
-    ) -> tuple[dict[str, dict[str, Any]], list[TopicPage]]:
-        """The next records behind a position, and where they end; no pages where there are none.
+    ) -> tuple[dict[str, dict[str, Any]] | None, list[TopicPage]]:
+        """The next records behind a position, and where they end; None where there is nothing to note.
 
-        Where partitions have ended, those that begin behind them are read too.
+        Where partitions have ended, those that begin behind them are read too. There may be an end without records.
         """
         known, at = self._reached
         start = self.partitions(at if known == position else position)
+        has_moved = False
         while True:
             end, pages = self.read_next(start, until)
+            has_moved = has_moved or bool(pages)
             if any(each.page.records for each in pages):
                 return end, pages
             following = self.partitions(end)
             if {*_names(following)} == {*_names(start)}:
                 self._reached = (position, end)
-                return end, []
+                return end if has_moved else None, []
             start = following
 
     def read_between(self, start: LogPosition, end: LogPosition) -> list[TopicPage]:
-        """The records between two positions."""
+        """The records between two positions. A topic that the first one does not know begins where the other one is."""
         begin = {
-            topic: {partition: start.get(topic, {}).get(partition) for partition in places}
+            topic: {partition: start[topic].get(partition) for partition in places}
             for topic, places in end.items()
+            if topic in start
         }
         return self.read_all(begin, end)
 
@@ -252,12 +265,15 @@ class LogReader:
         return reached, pages
 
     def read_all(self, position: LogPosition, until: LogPosition | None, limit: int | None = None) -> list[TopicPage]:
-        """The pages of all partitions behind a position, those of one in their order."""
+        """The pages of all partitions behind a position, those of one in their order.
+
+        A partition of which `until` has no place, or None, is not read: it was not there yet, or had nothing.
+        """
         wanted = [
             (topic, partition, place)
             for topic, places in position.items()
             for partition, place in places.items()
-            if until is None or (partition in until.get(topic, {}) and until[topic][partition] != place)
+            if until is None or until.get(topic, {}).get(partition) not in (None, place)
         ]
         if not wanted:
             return []
@@ -292,16 +308,18 @@ class LogReader:
             raise TransientError.of("data-lost", what, fix="The next try says what to do.") from None
 
 
-def find_expired(reader: LogReader, position: LogPosition) -> Mapping[tuple[str, str], str]:
-    """Behind which places of a position something is gone, and why."""
+def find_expired(reader: LogReader, position: LogPosition) -> Mapping[tuple[str, str], Expired]:
+    """Behind which places of a position something is gone, and why. Those that are to be read next are looked at: a
+    partition may have come since."""
     found = dict(find_left(reader.topics, position))
     with closing(reader):
         for topic in reader.topics:
-            for partition, place in position.get(topic, {}).items():
+            log = reader.log(topic)
+            for partition, place in log.partitions(position[topic]).items() if topic in position else ():
                 try:
-                    reader.log(topic).check(partition, place)
+                    log.check(partition, place)
                 except LogExpiredError as error:
-                    found[topic, partition] = str(error)
+                    found[topic, partition] = Expired(str(error), error.follows)
     return found
 
 
@@ -318,23 +336,25 @@ class LogBatches(PlannedBatches):
 
     def find_end(self, position: Position, until: Position) -> Position:
         """The place behind the next records. A stream that has read nothing yet notes first where it begins."""
-        if position is None:
-            return self._reader.starts()
+        begun = self._reader.with_new_topics(position)
+        if begun is not None:
+            return begun
         self._reader.release(position)
         end, pages = self._reader.read_following(position, until)
-        if not pages:
-            return None
-        self._ahead = (position, end, pages)
+        if end is not None:
+            self._ahead = (position, end, pages)
         return end
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
         """The records that `find_end` has read, or those between the same two positions."""
+        return as_frame(self._session, self.pages(start, end))
+
+    def pages(self, start: Position, end: Position) -> Sequence[TopicPage]:
+        """The same, in pages."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[:2] == (start, end):
-            return as_frame(self._session, ahead[2])
-        if start is None:
-            return as_frame(self._session, [])
-        return as_frame(self._session, self._reader.read_between(start, end))
+            return ahead[2]
+        return self._reader.read_between(start or {}, end)
 
     def report(self, position: Position) -> Mapping[str, Any]:
         """Where it stands and where its topics end, where both are numbers."""

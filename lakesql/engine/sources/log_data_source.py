@@ -41,15 +41,19 @@ class _LogStreamReader(SimpleDataSourceStreamReader):
         self._until: LogPosition | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """Where the stream begins."""
-        return self._reader.starts()
+        """Before the first topic: a first batch without records notes where each begins, which Spark would ask anew
+        at each start otherwise."""
+        return {}
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
         """The next records behind a position, and where they end."""
+        begun = self._reader.with_new_topics(start)
+        if begun is not None:
+            return iter(()), begun
         if self._is_bounded and self._until is None:
             self._until = self._reader.last(start)
         end, pages = self._reader.read_following(start, self._until)
-        return iter(_rows(pages)), end if pages else start
+        return iter(_rows(pages)), start if end is None else end
 
     def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
         """The records between two positions."""
