@@ -18,22 +18,27 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, ClassVar, NamedTuple, Self
 from urllib.parse import quote, urlsplit
 
 from lakesql.clock import now_ms
 from lakesql.decode import Node, option, read_filled, read_positive, read_value
-from lakesql.errors import ProfileError, ProjectError, TransientError, not_installed
+from lakesql.errors import LakesqlError, ProfileError, ProjectError, TransientError, not_installed
 from lakesql.location import absolute
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
 from lakesql.source.source import AskedStream, Start
 
 WAITING = 20_000
 """So many messages that are not acknowledged make a file at once; a broker sends 65,535 of them at most."""
+
+WAITING_BYTES = 32 * 1024 * 1024
+"""So do those whose payloads are so large: a reader has a file in memory as a whole."""
 
 FILE_S = 0.5
 """How often what has come is written to a file."""
@@ -51,6 +56,9 @@ SESSION_S = 30 * 86_400
 """How long a broker is asked to keep what comes while nobody reads."""
 
 DAY_MS = 86_400_000
+
+TAKEN_OVER = 0x8E
+"""Why a broker of MQTT 5 ends a connection where another one of the same client comes."""
 
 PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 
@@ -149,10 +157,10 @@ class MqttLog(Log):
 
     def starts(self, start: Start) -> LogPlaces:
         """The first message that is kept, the next one that comes, or the first one of a time."""
-        files = log_files(self.folder)
         if start == "latest":
             return self.ends({})
-        if start == "earliest" or not files:
+        files = _last_files(log_files(self.folder))
+        if start == "earliest":
             return {"0": files[0].first if files else log_end(self.folder)}
         assert isinstance(start, datetime)
         at_us = round((start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp() * 1_000_000)
@@ -178,16 +186,19 @@ class MqttLog(Log):
         files = log_files(self.folder)
         at = place or 0
         end = until if until is not None else log_end(self.folder)
-        if at < end and (not files or files[0].first > at):
-            raise LogExpiredError(f"messages from {at} on are not in the log {self.folder} any more.")
+        stop = min(end, at + limit)
         begin = bisect_right(files, at, key=lambda file: file.first) - 1
         for file in files[max(begin, 0) :]:
-            last = min(file.end, end, at + limit)
-            if at >= last:
+            if at >= stop:
                 return
+            if not file.first <= at < file.end:
+                break
+            last = min(file.end, stop)
             lines = _lines(file)[at - file.first : last - file.first]
             yield LogPage([_record(line, number) for number, line in enumerate(lines, at)], last)
-            limit, at = limit - len(lines), last
+            at = last
+        if at < stop:
+            raise LogExpiredError(f"messages from {at} on are not in the log {self.folder} any more.")
 
 
 def _record(line: _KeptMessage, number: int) -> LogRecord:
@@ -205,6 +216,14 @@ def log_files(folder: Path) -> list[_MessageFile]:
     return sorted(found)
 
 
+def _last_files(files: Sequence[_MessageFile]) -> Sequence[_MessageFile]:
+    """Those from which on none is missing: somebody may have removed one in the middle."""
+    for at in range(len(files) - 1, 0, -1):
+        if files[at - 1].end != files[at].first:
+            return files[at:]
+    return files
+
+
 def log_end(folder: Path) -> int:
     """The number of the next message of a log."""
     files = log_files(folder)
@@ -215,8 +234,11 @@ def log_end(folder: Path) -> int:
 
 
 def _lines(file: _MessageFile) -> list[_KeptMessage]:
-    with file.path.open("rb") as lines:
-        return [_KeptMessage(*json.loads(line)) for line in lines]
+    try:
+        with file.path.open("rb") as lines:
+            return [_KeptMessage(*json.loads(line)) for line in lines]
+    except FileNotFoundError:
+        raise LogExpiredError(f"file {file.path} of the log has just been removed.") from None
 
 
 def append_file(folder: Path, lines: Sequence[_KeptMessage]) -> None:
@@ -233,8 +255,9 @@ def append_file(folder: Path, lines: Sequence[_KeptMessage]) -> None:
 
 
 def remove_old(folder: Path, before_ms: int) -> None:
-    """Remove the files whose last message is older than a time. The number of the next message is kept."""
-    old = [file for file in log_files(folder) if file.path.stat().st_mtime * 1000 < before_ms]
+    """Remove the oldest files, as far as their last message is older than a time. The number of the next message is
+    kept."""
+    old = [*takewhile(lambda file: file.path.stat().st_mtime * 1000 < before_ms, log_files(folder))]
     if not old:
         return
     beside = folder / "end.new"
@@ -274,6 +297,8 @@ class Taker(threading.Thread):
         self._source, self._topic = source, topic
         self._folder = source.folder(topic)
         self._messages: list[Any] = []
+        self._size_bytes = 0
+        self._connection = 0
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._failure: Exception | None = None
@@ -310,8 +335,10 @@ class Taker(threading.Thread):
     def run(self) -> None:
         """Take messages until it is stopped."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with (self._folder / "lock").open("w") as lock:
+            with _written(self._source):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                lock = (self._folder / "lock").open("w")
+            with lock:
                 while not self._stopping.is_set():
                     self._takes = _is_locked(lock)
                     if self._takes:
@@ -319,11 +346,12 @@ class Taker(threading.Thread):
                         return
                     self._stopping.wait(QUIET_S)  # another process takes them
         except Exception as error:
-            self._failure = error if isinstance(error, TransientError | ProfileError) else _explain(error, self._source)
+            self._failure = error if isinstance(error, LakesqlError) else _explain(error, self._source)
 
     def _take(self) -> None:
-        for left in self._folder.glob("*.new"):
-            left.unlink()
+        with _written(self._source):
+            for left in self._folder.glob("*.new"):
+                left.unlink()
         client = self._connect()
         client.loop_start()
         cleaned_ms = 0
@@ -331,35 +359,42 @@ class Taker(threading.Thread):
             while not self._stopping.is_set() and self._failure is None:
                 with self._changed:
                     self._changed.wait_for(self._is_full, FILE_S)
-                    taken, self._messages = self._messages, []
-                    self._is_writing = bool(taken)
-                self._write(client, taken)
-                self._is_writing = False
+                self._write_waiting(client)
                 if now_ms() - cleaned_ms > 60_000:
                     cleaned_ms = now_ms()
-                    remove_old(self._folder, cleaned_ms - self._source.keep_days * DAY_MS)
-            with self._changed:
-                taken, self._messages = self._messages, []
-            self._write(client, taken)
+                    with _written(self._source):
+                        remove_old(self._folder, cleaned_ms - self._source.keep_days * DAY_MS)
+            self._write_waiting(client)
         finally:
             client.disconnect()
             client.loop_stop()
 
     def _is_quiet(self) -> bool:
-        is_written = not self._messages and not self._is_writing
-        return self._away_since is None and is_written and time.monotonic() - self._last_at > QUIET_S
+        with self._changed:
+            is_written = not self._messages and not self._is_writing
+            return self._away_since is None and is_written and time.monotonic() - self._last_at > QUIET_S
 
     def _is_full(self) -> bool:
-        return len(self._messages) >= WAITING or self._stopping.is_set()
+        is_large = len(self._messages) >= WAITING or self._size_bytes >= WAITING_BYTES
+        return is_large or self._stopping.is_set()
 
-    def _write(self, client: Any, messages: Sequence[Any]) -> None:
-        """Append messages, and acknowledge them then."""
-        if not messages:
-            return
-        append_file(self._folder, [_line(message) for message in messages])
-        for message in messages:
-            if message.qos:
+    def _write_waiting(self, client: Any) -> None:
+        """Append the messages that have come, and acknowledge them then.
+
+        Behind a new connection they come again, and a broker that has forgotten the session gives their numbers to
+        others: those are not to be acknowledged.
+        """
+        with self._changed:
+            taken, self._messages, self._size_bytes = self._messages, [], 0
+            connection, self._is_writing = self._connection, True
+        if taken:
+            with _written(self._source):
+                append_file(self._folder, [_line(message) for message in taken])
+        for message in taken:
+            if message.qos and connection == self._connection:
                 client.ack(message.mid, message.qos)
+        with self._changed:
+            self._is_writing = False
 
     def _connect(self) -> Any:
         try:
@@ -380,11 +415,7 @@ class Taker(threading.Thread):
         if self._source.username:
             client.username_pw_set(self._source.username, self._source.password)
         if url.scheme in ("mqtts", "wss"):
-            client.tls_set(
-                self._source.trusted_certificates or None,
-                self._source.certificate or None,
-                self._source.private_key or None,
-            )
+            self._set_certificates(client)
         client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
         client.on_message, client.on_subscribe = self._on_message, self._on_subscribe
         client.reconnect_delay_set(1, 5)
@@ -392,6 +423,14 @@ class Taker(threading.Thread):
         wanted.SessionExpiryInterval, wanted.ReceiveMaximum = SESSION_S, 65_535
         client.connect_async(str(url.hostname), url.port or PORTS[url.scheme], clean_start=False, properties=wanted)
         return client
+
+    def _set_certificates(self, client: Any) -> None:
+        source = self._source
+        try:
+            client.tls_set(source.trusted_certificates or None, source.certificate or None, source.private_key or None)
+        except (OSError, ValueError) as error:
+            what = f"The certificates of the MQTT connection to {source.url} cannot be read: {error}"
+            raise ProfileError.of("client-option", what) from None
 
     def _on_connect(self, client: Any, _: Any, flags: Any, reason: Any, __: Any) -> None:
         if reason.is_failure:
@@ -403,8 +442,12 @@ class Taker(threading.Thread):
                 else TransientError.of("connection-unreachable", what)
             )
             return
+        from paho.mqtt.subscribeoptions import SubscribeOptions
+
         self._last_at = time.monotonic()
-        client.subscribe(self._topic, qos=1)
+        # The session keeps what comes. Of retained messages it has had those that were there when it began.
+        options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+        client.subscribe(self._topic, options=options)
 
     def _on_subscribe(self, _: Any, __: Any, ___: Any, reasons: Sequence[Any], ____: Any) -> None:
         if any(reason.is_failure for reason in reasons):
@@ -414,18 +457,24 @@ class Taker(threading.Thread):
         self._last_at = time.monotonic()
         self._away_since = None
 
-    def _on_disconnect(self, *_: Any) -> None:
+    def _on_disconnect(self, client: Any, _: Any, __: Any, reason: Any, ___: Any) -> None:
         with self._changed:
             # The broker sends the others again, as they were not acknowledged.
             self._messages = [message for message in self._messages if not message.qos]
+            self._connection += 1
         self._away_since = self._away_since or time.monotonic()
+        if reason.value == TAKEN_OVER:
+            what = f"Another client of the id that reads '{self._topic}' has come to the MQTT broker at "
+            fix = "Give the connection a `client_id` of its own: of two clients with one id, each misses messages."
+            self._failure = ProfileError.of("client-option", f"{what}{self._source.url}.", fix=fix)
 
     def _on_message(self, _: Any, __: Any, message: Any) -> None:
         message.timestamp = time.time_ns() // 1000
         self._last_at = time.monotonic()
         with self._changed:
             self._messages.append(message)
-            if len(self._messages) >= WAITING:
+            self._size_bytes += len(message.payload)
+            if self._is_full():
                 self._changed.notify()
 
 
@@ -444,7 +493,14 @@ def _is_locked(lock: IO[str]) -> bool:
     return True
 
 
+@contextmanager
+def _written(source: Mqtt) -> Iterator[None]:
+    """What keeps the log from being written as an error of lakesql's."""
+    try:
+        yield
+    except OSError as error:
+        raise TransientError.of("storage-unreachable", f"The log {source.log} cannot be written: {error}") from None
+
+
 def _explain(error: Exception, source: Mqtt) -> Exception:
-    if isinstance(error, OSError) and error.filename:
-        return TransientError.of("storage-unreachable", f"The log {source.log} cannot be written: {error}")
     return TransientError.of("connection-unreachable", f"The MQTT broker at {source.url} does not answer: {error}")
