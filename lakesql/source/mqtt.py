@@ -57,8 +57,10 @@ SESSION_S = 30 * 86_400
 
 DAY_MS = 86_400_000
 
-TAKEN_OVER = 0x8E
-"""Why a broker of MQTT 5 ends a connection where another one of the same client comes."""
+SHORT_S = 10.0
+SHORT_TIMES = 5
+"""A broker that ends so many connections in a row, each so soon, is told of. It ends one as another client of its id
+comes: these take turns then, and each misses what the other one gets."""
 
 PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 
@@ -299,6 +301,8 @@ class Taker(threading.Thread):
         self._messages: list[Any] = []
         self._size_bytes = 0
         self._connection = 0
+        self._connected_at: float | None = None
+        self._short_ones = 0
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._failure: Exception | None = None
@@ -454,19 +458,28 @@ class Taker(threading.Thread):
             what = f"The MQTT broker does not let the client read '{self._topic}': {reasons[0]}."
             self._failure = ProfileError.of("topic-forbidden", what)
             return
-        self._last_at = time.monotonic()
+        self._last_at = self._connected_at = time.monotonic()
         self._away_since = None
 
-    def _on_disconnect(self, client: Any, _: Any, __: Any, reason: Any, ___: Any) -> None:
+    def _on_disconnect(self, *_: Any) -> None:
         with self._changed:
             # The broker sends the others again, as they were not acknowledged.
             self._messages = [message for message in self._messages if not message.qos]
             self._connection += 1
-        self._away_since = self._away_since or time.monotonic()
-        if reason.value == TAKEN_OVER:
-            what = f"Another client of the id that reads '{self._topic}' has come to the MQTT broker at "
-            fix = "Give the connection a `client_id` of its own: of two clients with one id, each misses messages."
-            self._failure = ProfileError.of("client-option", f"{what}{self._source.url}.", fix=fix)
+        now = time.monotonic()
+        self._away_since = self._away_since or now
+        if self._connected_at is None:
+            return
+        self._short_ones = self._short_ones + 1 if now - self._connected_at < SHORT_S else 0
+        self._connected_at = None
+        if self._short_ones >= SHORT_TIMES:
+            self._failure = TransientError.of(
+                "connection-unreachable",
+                f"The MQTT broker at {self._source.url} ends each connection that reads '{self._topic}' soon.",
+                why=f"Another client may have the same id, which begins with '{self._source.client_id}': another "
+                "target, project or log. Each of them misses the messages that the other one gets.",
+                fix="Give each its own `client_id` in profiles.yml.",
+            )
 
     def _on_message(self, _: Any, __: Any, message: Any) -> None:
         message.timestamp = time.time_ns() // 1000
