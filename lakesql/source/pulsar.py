@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
 PAGE_RECORDS = 10_000
 
+PAGE_BYTES = 16 * 1024 * 1024
+"""How large the messages of a page are at most, but for the last one."""
+
 QUEUE_RECORDS = 5_000
-"""How many messages a reader has the broker send ahead."""
+"""How many messages a reader has the broker send ahead at most."""
+
+ONE_RECORD = 10
+"""How many it has sent where it looks at one."""
 
 WAIT_MS = 2_000
 """How long a reader waits for a message that the broker says it has."""
@@ -127,28 +133,36 @@ class PulsarTopic(Log):
         end = until if until is not None else self._last(partition)
         if end is None or limit <= 0:
             return
-        with self._reader(partition, place) as reader:
+        with self._reader(partition, place, min(limit, QUEUE_RECORDS)) as reader:
             self._check_first(reader, place)
-            records: list[LogRecord] = []
             number, last, reached = int(partition), _order(end), place
-            while len(records) < limit and _order(reached) < last:
+            records: list[LogRecord] = []
+            size = 0
+            while limit > 0 and _order(reached) < last:
                 message = self._next(reader)
                 if message is None:
                     break
                 at = _place_of(message)
-                if _order(at) > last:
+                order = _order(at)
+                if order > last:
                     break
-                reached = at
+                if order <= _order(reached):
+                    continue  # the one that was read last: of a compacted topic it may be there, or not
+                reached, limit = at, limit - 1
                 records.append(_record(message, at, number))
-                if len(records) % PAGE_RECORDS == 0:
-                    yield LogPage(records[-PAGE_RECORDS:], reached)
-        if left := len(records) % PAGE_RECORDS:
-            yield LogPage(records[-left:], reached)
+                size += len(records[-1].value or b"")
+                if len(records) >= PAGE_RECORDS or size >= PAGE_BYTES:
+                    yield LogPage(records, reached)
+                    records, size = [], 0
+        if records:
+            yield LogPage(records, reached)
+        is_short = until is not None and limit > 0 and _order(reached) < last
+        if is_short and not self.read_compacted and not isinstance(reached, dict):  # a time may be behind the end
+            raise LogExpiredError(f"messages up to {_said(until)} are gone.")
 
     def check(self, partition: str, place: LogPlace) -> None:
         """Whether the message that was read last is there, with which those behind it are."""
-        self._find_partitions()
-        with self._reader(partition, place) as reader:
+        with self._reader(partition, place, ONE_RECORD) as reader:
             self._check_first(reader, place)
 
     def _check_first(self, reader: Any, place: LogPlace) -> None:
@@ -198,27 +212,33 @@ class PulsarTopic(Log):
         """The place of the last message; None where there is none."""
         import pulsar
 
-        with _explained(self.name), closing(self._open_reader(partition, pulsar.MessageId.latest)) as reader:
+        with (
+            _explained(self.name),
+            closing(self._open_reader(partition, pulsar.MessageId.latest, ONE_RECORD)) as reader,
+        ):
             message = self._next(reader) if reader.has_message_available() else None
             return None if message is None else _place_of(message)
 
     @contextmanager
-    def _reader(self, partition: str, place: LogPlace) -> Iterator[Any]:
-        """A reader that begins with the message of a place, or with the first one of a time."""
+    def _reader(self, partition: str, place: LogPlace, ahead: int) -> Iterator[Any]:
+        """A reader that begins with the message of a place, or with the first one of a time. The broker sends it up to
+        `ahead` messages before it asks."""
         import pulsar
 
+        if partition not in self._names:
+            self._find_partitions()
         with _explained(self.name):
             begin = pulsar.MessageId(-1, *place) if isinstance(place, list) else pulsar.MessageId.earliest
-            with closing(self._open_reader(partition, begin)) as reader:
+            with closing(self._open_reader(partition, begin, ahead)) as reader:
                 if isinstance(place, dict):
                     reader.seek(place["from"])
                 yield reader
 
-    def _open_reader(self, partition: str, begin: Any) -> Any:
+    def _open_reader(self, partition: str, begin: Any, ahead: int) -> Any:
         return self.client.create_reader(
             self._names[partition],
             begin,
-            receiver_queue_size=QUEUE_RECORDS,
+            receiver_queue_size=ahead,
             start_message_id_inclusive=True,
             is_read_compacted=self.read_compacted,
         )

@@ -7,7 +7,6 @@ must have the same records. Where something has expired unread, that must be sai
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +16,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from lakesql.engine.sources.log import LogBatches, LogReader, find_expired
 from lakesql.errors import LakesqlError, ProfileError, TransientError
 from lakesql.source import kinesis
 from lakesql.source.kinesis import Kinesis, KinesisStream
-from lakesql.source.log import Log, LogPage
+from lakesql.source.log import Log
+from tests.unit.log_query import LogQuery
 
 HOUR_MS = 3_600_000
 RETENTION_MS = 24 * HOUR_MS
@@ -224,65 +223,12 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, MemoryKinesis
     SERVERS.clear()
 
 
-class Query:
-    """A query with its checkpoint, as `PlannedQuery` has it, and what its table has."""
+class Query(LogQuery):
+    """A query over such a stream."""
 
     def __init__(self, server: MemoryKinesis, start: Any = "earliest", limit: int = 7) -> None:
         SERVERS["s"] = server
-        self.server, self.start, self.limit = server, start, limit
-        self.position: Any = None
-        self.planned: tuple[Any, list[bytes]] | None = None
-        self.rows: list[int] = []
-        self.restart()
-
-    def restart(self) -> None:
-        self.reader = LogReader(MemorySource(region="s"), "s", ("t",), self.start, self.limit, "q")
-        self.batches = LogBatches(None, self.reader)  # type: ignore[arg-type]
-
-    def expired(self) -> Mapping[tuple[str, str], Any]:
-        reader = LogReader(MemorySource(region="s"), "s", ("t",), self.start, self.limit, "")
-        return find_expired(reader, self.position) if self.position is not None else {}
-
-    def plan(self, until: Any = None) -> bool:
-        """Plan a batch, which is in the checkpoint then; whether there is one."""
-        end = self.batches.find_end(self.position, until)
-        if end is None:
-            return False
-        self.planned = json.loads(json.dumps(end)), _values(self.batches.pages(self.position, end))
-        return True
-
-    def write(self, is_read_again: bool) -> None:
-        """Write the batch that is planned; a new runner reads it again, and must find the same."""
-        assert self.planned is not None
-        end, values = self.planned
-        if is_read_again:
-            self.restart()
-            assert sorted(_values(self.batches.pages(self.position, end))) == sorted(values)
-        self.rows += map(int, values)
-        self.position, self.planned = end, None
-
-    def take_all(self, until: Any = None) -> None:
-        for _ in range(2000):
-            if not self.plan(until):
-                return
-            self.write(is_read_again=False)
-        raise AssertionError("it does not end")
-
-    def run_once(self, is_busy: bool = False) -> None:
-        """A run that takes what is there, to which more may come meanwhile."""
-        self.restart()
-        until = self.batches.find_last(self.position)
-        for _ in range(2000):
-            if is_busy:
-                self.server.put(3)
-            if not self.plan(until):
-                return
-            self.write(is_read_again=False)
-        raise AssertionError("it does not end")
-
-
-def _values(pages: Sequence[LogPage]) -> list[bytes]:
-    return [record.value or b"" for page in pages for record in page.records]
+        super().__init__(MemorySource(region="s"), start, limit)
 
 
 def check_rows(query: Query, sent: Sequence[Sent]) -> None:
@@ -328,7 +274,7 @@ def test_each_record_is_there_once_and_in_order(servers: dict[str, MemoryKinesis
             case 5:
                 server.now_ms += choice.choice((1000, HOUR_MS // 2))
             case 6:
-                query.run_once(is_busy=choice.random() < 0.3)
+                query.run_once((lambda: server.put(3)) if choice.random() < 0.3 else None)
             case _:
                 if query.plan():
                     query.write(is_read_again=choice.random() < 0.5)
