@@ -98,7 +98,7 @@ CONDITIONS: dict[str, Condition] = {
         "Write a number and a unit, as in '256 MB' or '1.5 GB': B, KB, MB, GB or TB, of 1024 each.",
     ),
     "bad-source": Condition(
-        "A file of the project's `sources/` cannot be loaded, or has no class of a source, or several.",
+        "A file of the project's `sources/` cannot be loaded, has no class of a source or several, or its code fails.",
         "Correct the file: docs/own-sources.md builds one.",
     ),
     "bad-trigger": Condition(

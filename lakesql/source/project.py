@@ -6,6 +6,10 @@ and `ls` know its name and its options as they are written.
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from lakesql.decode import Node, decode
-from lakesql.errors import Place, ProfileError, explain_missing
-from lakesql.source.log import Log, LogSource
-from lakesql.source.source import AskedStream, Looked
+from lakesql.errors import LakesqlError, Place, ProfileError, explain_missing
+from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogSource
+from lakesql.source.source import AskedStream, Looked, Start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from lakesql.source.stream_state import SourceState
 
 FOLDER = "sources/"
 """How the `type` of such a connection begins: the folder of the project in which its file is."""
@@ -52,8 +56,14 @@ class ProjectSource(LogSource):
         return decode(options, kind, what=f"a connection of {self.file}", ignore=frozenset({"type"}))
 
     def open(self, topic: str, owner: str) -> Log:
-        """As the file's class opens it."""
-        return self.loaded().open(topic, owner)
+        """As the file's class opens it. What its code raises that it should not is an error of the file's."""
+        with _explained(self.file):
+            return _ProjectLog(self.loaded().open(topic, owner), self.file)
+
+    def state_of(self, stream: AskedStream) -> SourceState:
+        """As the file's class finds it."""
+        with _explained(self.file):
+            return self.loaded().state_of(stream)
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
         """Its file, which is not run."""
@@ -74,15 +84,80 @@ class ProjectSource(LogSource):
         return path
 
 
+class _ProjectLog(Log):
+    """A topic of such a source, whose errors name its file."""
+
+    def __init__(self, log: Log, file: str) -> None:
+        self._log, self._file = log, file
+
+    @property
+    def id(self) -> str:
+        with _explained(self._file):
+            return self._log.id
+
+    def starts(self, start: Start) -> LogPlaces:
+        with _explained(self._file):
+            return self._log.starts(start)
+
+    def partitions(self, places: LogPlaces) -> LogPlaces:
+        with _explained(self._file):
+            return self._log.partitions(places)
+
+    def ends(self, places: LogPlaces) -> LogPlaces:
+        with _explained(self._file):
+            return self._log.ends(places)
+
+    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+        with _explained(self._file):
+            yield from self._log.read(partition, place, until, limit)
+
+    def check(self, partition: str, place: LogPlace) -> None:
+        with _explained(self._file):
+            self._log.check(partition, place)
+
+    def settle(self) -> None:
+        with _explained(self._file):
+            self._log.settle()
+
+    def release(self, places: LogPlaces) -> None:
+        with _explained(self._file):
+            self._log.release(places)
+
+    def gone(self) -> Sequence[str]:
+        with _explained(self._file):
+            return self._log.gone()
+
+    def close(self) -> None:
+        with _explained(self._file):
+            self._log.close()
+
+
+@contextmanager
+def _explained(file: str) -> Iterator[None]:
+    """What the code of a file raises as an error of the file's, unless it says itself what it means."""
+    try:
+        yield
+    except (LakesqlError, LogExpiredError):
+        raise
+    except (Exception, SystemExit) as error:
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.endswith(file)]
+        place = Place(file, frames[-1].lineno if frames else None)
+        what = f"The code of {file} has failed: {type(error).__name__}: {error}"
+        why = "It says of no other error whether a next try may succeed: `TransientError` is one of which it may."
+        raise ProfileError.of("bad-source", what, why=why, place=place) from None
+
+
 @cache
 def _load(path: Path, shown: str) -> type[LogSource]:
     """The class of a file that is a source."""
     spec = spec_from_file_location(f"lakesql_sources.{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there for what annotations name that are texts
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        del sys.modules[spec.name]
         if missing := explain_missing(error):
             raise missing from None
         what = f"{shown} cannot be loaded: {type(error).__name__}: {error}"

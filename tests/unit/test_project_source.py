@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ from lakesql.source.log import LogSource
 @dataclass(frozen=True, slots=True)
 class Mine(LogSource):
     address: str = option("Where it is.")
+"""
+
+
+POSTPONED = f"""
+from __future__ import annotations
+{RIGHT}
+    seconds: int = option("How long.", default=1)
 """
 
 
@@ -70,3 +78,34 @@ def test_neither_a_check_nor_a_look_runs_it(tmp_path: Path) -> None:
     assert found.check()
     assert found.look("bus", []).unread
     assert not found.can_be_seen()
+
+
+def test_a_file_whose_annotations_are_texts_is_read_and_sent_to_another_process(tmp_path: Path) -> None:
+    write(tmp_path, POSTPONED)
+    found = source(tmp_path, address="h", seconds=3)
+    assert str(found.loaded()).endswith("Mine(address='h', seconds=3)")
+    elsewhere = pickle.loads(pickle.dumps(found))
+    assert elsewhere.loaded() == found.loaded()
+
+
+@pytest.mark.parametrize("code", ["raise KeyError('id')", "raise SystemExit(0)", "return 1 / 0"])
+def test_what_its_code_raises_is_said_of_the_file(tmp_path: Path, code: str) -> None:
+    """A run that its code ends has not read the records."""
+    write(
+        tmp_path,
+        f"""{RIGHT.replace("import LogSource", "import Log, LogSource")}
+    def open(self, topic, owner):
+        return _Topic()
+
+
+class _Topic(Log):
+    def read(self, partition, place, until, limit):
+        yield
+        {code}
+""",
+    )
+    log = source(tmp_path, address="h").open("t", "")
+    with pytest.raises(ProfileError) as raised:
+        [*log.read("0", None, None, 1)]
+    (problem,) = raised.value.problems
+    assert (problem.condition, str(problem.place)) == ("bad-source", "sources/mine.py:19")

@@ -94,7 +94,7 @@ class SparkLog(SparkSource):
     def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
         """Its topics, and where they begin and end as far as that is known without reading."""
         check_origin(binding)
-        state = replace(_source(binding).state_of(binding.stream), kind=binding.source.kind)
+        state = replace(_log_source(binding).state_of(binding.stream), kind=binding.source.kind)
         if _source(binding).numbers_records:
             return state
         return replace(state, find_expired=partial(find_expired, LogReader.of(binding)))
@@ -105,7 +105,7 @@ class SparkLog(SparkSource):
             return {}
         found = {}
         for topic in binding.stream.origin.find_topics(tuple):
-            with closing(_source(binding).open(topic, "")) as log:
+            with closing(_log_source(binding).open(topic, "")) as log:
                 found[topic] = log.id
         return found
 
@@ -139,14 +139,19 @@ class SparkLog(SparkSource):
     def _gone(self, binding: StreamBinding) -> list[str]:
         found: list[str] = []
         for topic in binding.stream.origin.find_topics(tuple):
-            with closing(_source(binding).open(topic, "")) as log:
+            with closing(_log_source(binding).open(topic, "")) as log:
                 found += log.gone()
         return found
 
 
-def _source(binding: StreamBinding) -> LogSource:
+def _log_source(binding: StreamBinding) -> LogSource:
     assert isinstance(binding.source, LogSource)
-    return binding.source.loaded()
+    return binding.source
+
+
+def _source(binding: StreamBinding) -> LogSource:
+    """The source with its code loaded, which says what kind of log it is."""
+    return _log_source(binding).loaded()
 
 
 @dataclass(slots=True)
