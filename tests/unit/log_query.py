@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lakesql.engine.sources.log import LogBatches, LogReader, find_expired
-from lakesql.source.log import LogPage, LogSource
+from lakesql.engine.sources.log import LogBatches, LogReader, TopicPage, find_expired
+from lakesql.source.log import LogSource
 from lakesql.source.stream_state import Expired
 
 
@@ -71,5 +71,5 @@ class LogQuery:
         raise AssertionError("it does not end")
 
 
-def _values(pages: Sequence[LogPage]) -> list[bytes]:
-    return [record.value or b"" for page in pages for record in page.records]
+def _values(pages: Sequence[TopicPage]) -> list[bytes]:
+    return [record.value or b"" for each in pages for record in each.page.records]
