@@ -78,6 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
     parser.addoption("--table-seeds", type=int, default=3, help="How many random tables are compared as they change.")
     parser.addoption("--view-seeds", type=int, default=200, help="How many random SELECTs tests/views keeps.")
+    parser.addoption("--log-seeds", type=int, default=6, help="How many random logs each test of tests/unit reads.")
     parser.addoption("--lake-seeds", type=int, default=4, help="How many random lakes have views that are refreshed.")
     parser.addoption("--lake-seed", type=int, help="The one random lake of these.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
@@ -90,6 +91,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--mirror-seeds")))
     if "table_seed" in metafunc.fixturenames:
         metafunc.parametrize("table_seed", range(metafunc.config.getoption("--table-seeds")))
+    if "log_seed" in metafunc.fixturenames:
+        metafunc.parametrize("log_seed", range(metafunc.config.getoption("--log-seeds")))
     if "lake_seed" in metafunc.fixturenames:
         only, count = metafunc.config.getoption("--lake-seed"), metafunc.config.getoption("--lake-seeds")
         metafunc.parametrize("lake_seed", range(count) if only is None else [only])

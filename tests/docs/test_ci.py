@@ -150,6 +150,7 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
         "-m services",
         "tests/kafka/test_flights.py tests/catalogs/test_flights.py --all-flights",
         "tests/unit --hypothesis-profile night",
+        "tests/unit/test_kinesis_log.py tests/unit/test_pulsar_log.py --log-seeds 200",
         "tests/feeds --feed-seeds 10000",
         "tests/views/test_random_selects.py --view-seeds 10000",
         "tests/spark/test_view_rounds.py --lake-seeds 100",

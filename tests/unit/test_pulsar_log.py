@@ -201,10 +201,9 @@ def check_rows(query: LogQuery, sent: Sequence[Sent]) -> None:
     assert sorted(query.rows) == [message.id for message in sent]
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_each_message_is_there_once(seed: int) -> None:
-    choice = random.Random(seed)
-    server = MemoryPulsar(seed, choice.choice((1, 3)))
+def test_each_message_is_there_once(log_seed: int) -> None:
+    choice = random.Random(log_seed)
+    server = MemoryPulsar(log_seed, choice.choice((1, 3)))
     start = choice.choice(("earliest", "latest", "time"))
     if start != "earliest":
         server.send(choice.randrange(20))
@@ -235,10 +234,9 @@ def test_each_message_is_there_once(seed: int) -> None:
     assert server.open_readers == 0
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_of_a_compacted_topic_no_message_comes_twice(seed: int) -> None:
-    choice = random.Random(seed)
-    server = MemoryPulsar(seed, 1)
+def test_of_a_compacted_topic_no_message_comes_twice(log_seed: int) -> None:
+    choice = random.Random(log_seed)
+    server = MemoryPulsar(log_seed, 1)
     query = query_of(server, limit=choice.choice((3, 500)), read_compacted=True)
     for _ in range(15):
         server.send(choice.randrange(8))
