@@ -118,6 +118,7 @@ class KinesisStream(Log):
     name: str
     _shards: Mapping[str, _Shard] = field(default_factory=dict)
     _summary: Mapping[str, Any] | None = None
+    _described_ms: int = 0
     _tips: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -158,7 +159,7 @@ class KinesisStream(Log):
     def ends(self, places: LogPlaces) -> LogPlaces:
         """A time: what has arrived before it is read."""
         self._list_shards()
-        return {name: {"before": now_ms()} for name in self._shards}
+        return {name: {"before": now_ms() + 1} for name in self._shards}
 
     def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
         """What a shard has behind a place."""
@@ -273,10 +274,11 @@ class KinesisStream(Log):
         return found
 
     def _describe(self) -> Mapping[str, Any]:
+        """The stream, asked for again each hour: its retention may change."""
         with self._lock:
-            if self._summary is None:
+            if self._summary is None or now_ms() - self._described_ms > HOUR_MS:
                 answer = self._call("describe_stream_summary", StreamName=self.name)
-                self._summary = answer["StreamDescriptionSummary"]
+                self._summary, self._described_ms = answer["StreamDescriptionSummary"], now_ms()
             return self._summary
 
     def _call(self, operation: str, **words: Any) -> Any:

@@ -179,3 +179,18 @@ def test_another_topic_is_refused_until_what_was_left_of_the_first_is_given_up(
     project.run(accept_data_loss=True).check()
     assert numbers(project) == [1, 2]
     project.run().check()
+
+
+def test_a_select_that_keeps_state_begins_at_the_end_once(project: Project, bus: redis.Redis) -> None:
+    """What comes between two runs that read nothing is behind the first one's beginning."""
+    watermark = {"column": "at", "delay": "10 minutes"}
+    columns = {"id": "int", "at": "timestamp"}
+    project.stream("s", columns, connection="bus", topic="orders", start="latest", watermark=watermark)
+    windows = "SELECT window.start AS begin, count(*) AS n FROM {s} GROUP BY window(at, '1 hour')"
+    project.model("m", windows, mode="upsert", keys=["begin"])
+    value = json.dumps({"id": 1, "at": "2026-03-01T03:30:00Z"})
+    bus.xadd("orders", {"value": value})
+    project.run().check()
+    bus.xadd("orders", {"value": value})
+    project.run().check()
+    assert [row["n"] for row in project.rows("m", "begin")] == [1]

@@ -61,6 +61,7 @@ class MemoryKinesis:
         self.ids = itertools.count()
         self.sent: list[Sent] = []
         self.is_capricious = True
+        self.hours = 24
         self.refused = 0
         self.shards: dict[str, Shard] = {}
         for number in range(shards):
@@ -126,7 +127,7 @@ class MemoryKinesis:
     # --- as boto3 has it
 
     def describe_stream_summary(self, **_: Any) -> Mapping[str, Any]:
-        found = {"StreamARN": "arn:s", "StreamCreationTimestamp": _time(BEGAN_MS), "RetentionPeriodHours": 24}
+        found = {"StreamARN": "arn:s", "StreamCreationTimestamp": _time(BEGAN_MS), "RetentionPeriodHours": self.hours}
         return {"StreamDescriptionSummary": found}
 
     def list_shards(self, **words: Any) -> Mapping[str, Any]:
@@ -338,6 +339,18 @@ def test_a_stream_that_begins_at_its_end_and_is_left_alone_says_what_it_may_have
     server.put(5)
     server.now_ms += 30 * HOUR_MS
     assert query.expired()
+
+
+def test_a_retention_that_has_changed_is_seen(servers: dict[str, MemoryKinesis]) -> None:
+    server = MemoryKinesis(1)
+    query = Query(server)
+    server.put(5)
+    query.take_all()
+    log = query.reader.log("t")
+    server.hours = 48
+    server.now_ms += 30 * HOUR_MS
+    (shard, *_) = query.position["t"]
+    log.check(shard, {"after": "1", "at": BEGAN_MS})
 
 
 def test_what_came_before_the_start_is_not_read_again_behind_a_split(servers: dict[str, MemoryKinesis]) -> None:

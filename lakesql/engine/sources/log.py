@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import pickle
+import random
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -282,8 +284,9 @@ class LogReader:
         ]
         if not wanted:
             return []
-        share = -(-limit // len(wanted)) if limit is not None else None
-        size = BATCH_BYTES // len(wanted)
+        budget = _Budget.of(limit, len(wanted))
+        if limit is not None:
+            random.shuffle(wanted)  # those that are left out, as the others have filled the batch, are others each time
 
         for topic in self.topics:
             self.log(topic)  # opened here: the threads share it
@@ -291,26 +294,59 @@ class LogReader:
         def read(one: tuple[str, str, Any]) -> list[TopicPage]:
             topic, partition, place = one
             end = None if until is None else until[topic][partition]
-            pages = self._pages(topic, partition, place, end, share, size)
+            pages = self._pages(topic, partition, place, end, budget)
             return [TopicPage(topic, partition, page) for page in pages]
 
         with ThreadPoolExecutor(min(READERS, len(wanted)), "log") as readers:
             return [page for pages in readers.map(read, wanted) for page in pages]
 
-    def _pages(
-        self, topic: str, partition: str, place: Any, until: Any, share: int | None, size: int
-    ) -> Iterator[LogPage]:
-        left, read = share if share is not None else 2**62, 0
+    def _pages(self, topic: str, partition: str, place: Any, until: Any, budget: _Budget) -> Iterator[LogPage]:
+        if budget.is_spent():
+            return
+        count = size = 0
         try:
-            for page in self.log(topic).read(partition, place, until, left):
+            for page in self.log(topic).read(partition, place, until, budget.share):
                 yield page
-                left -= len(page.records)
-                read += sum(len(record.value or b"") for record in page.records)
-                if left <= 0 or (share is not None and read >= size):
+                page_size = sum(len(record.value or b"") for record in page.records)
+                budget.spend(len(page.records), page_size)
+                count, size = count + len(page.records), size + page_size
+                if count >= budget.share or size >= budget.share_bytes:
                     return
         except LogExpiredError as error:
             what = f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}"
             raise TransientError.of("data-lost", what, fix="The next try says what to do.") from None
+
+
+UNLIMITED = 2**62
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What a batch may have still. A partition has at most its `share` of it, and none is begun once it is spent."""
+
+    left: int
+    left_bytes: int
+    share: int
+    share_bytes: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, limit: int | None, partitions: int) -> _Budget:
+        """That of so many partitions. Without a limit all is read, whatever its size."""
+        if limit is None:
+            return cls(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)
+        return cls(limit, BATCH_BYTES, -(-limit // partitions), BATCH_BYTES // partitions)
+
+    def spend(self, records: int, size: int) -> None:
+        """Count what was read."""
+        with self._lock:
+            self.left -= records
+            self.left_bytes -= size
+
+    def is_spent(self) -> bool:
+        """Whether the batch is full."""
+        with self._lock:
+            return self.left <= 0 or self.left_bytes <= 0
 
 
 def find_expired(reader: LogReader, position: LogPosition) -> Mapping[tuple[str, str], Expired]:

@@ -41,9 +41,8 @@ class _LogStreamReader(SimpleDataSourceStreamReader):
         self._until: LogPosition | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """Before the first topic: a first batch without records notes where each begins, which Spark would ask anew
-        at each start otherwise."""
-        return {}
+        """Where the stream begins. Spark notes it with a first batch, which has no records."""
+        return self._reader.starts()
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
         """The next records behind a position, and where they end."""
