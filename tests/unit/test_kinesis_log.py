@@ -274,7 +274,9 @@ def test_each_record_is_there_once_and_in_order(servers: dict[str, MemoryKinesis
             case 5:
                 server.now_ms += choice.choice((1000, HOUR_MS // 2))
             case 6:
+                there = {record.id for record in server.sent if record.at_ms >= start_ms}
                 query.run_once((lambda: server.put(3)) if choice.random() < 0.3 else None)
+                assert there <= {*query.rows}, "a run reads all that was there"
             case _:
                 if query.plan():
                     query.write(is_read_again=choice.random() < 0.5)
