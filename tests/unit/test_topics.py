@@ -16,7 +16,7 @@ from lakesql.progress.start import choose_start
 from lakesql.progress.state import Batch, Checkpoint, Resume, StartFrom
 from lakesql.progress.topics import check_upstream
 from lakesql.source.cluster import find_held
-from lakesql.source.stream_state import NO_ID, SourceState
+from lakesql.source.stream_state import NO_ID, Expired, SourceState
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, outcome, refusal, state
 
 
@@ -168,6 +168,17 @@ def test_what_is_gone_is_shown_in_order_of_topics_and_partitions() -> None:
             "new": {"0": 3},
         },
     }
+
+
+def test_a_loss_of_a_log_is_accepted_at_the_place_that_follows() -> None:
+    """A partition that has come since the position may have lost records too, and one may be gone for good."""
+    expired = {("s", "gone"): Expired("it is gone.", {"ended": True}), ("s", "new"): Expired("its parents are gone.")}
+    source = SourceState("orders", "kinesis", find_expired=lambda _: expired)
+    there = entry(5, positions={"orders": {"s": {"gone": {"after": "1"}, "left": {"after": "2"}}}}, topics={})
+    assert refusal(state(None, there, sources=(source,))) == "data-lost"
+    found = decide(state(None, there, sources=(source,), accept_data_loss=True))
+    assert isinstance(found, StartFrom)
+    assert found.positions == {"orders": {"s": {"gone": {"ended": True}, "left": {"after": "2"}, "new": None}}}
 
 
 def test_a_topic_that_no_longer_exists_is_refused_as_lost() -> None:
