@@ -232,6 +232,13 @@ CONDITIONS: dict[str, Condition] = {
         "What a connection points to cannot be reached: a folder that does not exist, a broker that does not answer.",
         "Correct the connection in profiles.yml, or start what it points to.",
     ),
+    "contract-behind": Condition(
+        "Records of a stream whose contract is a file in streams/schemas name a newer schema with other fields. One "
+        "that is added or widened is followed by itself: the batch is written again. Or no column holds what a field "
+        "is in the file and in the newer schema.",
+        "Declare the `columns` of the stream, or `lakesql schema pull` and decide in the SELECT what the column is. "
+        "Nothing of the batch was written.",
+    ),
     "contradictory-expectations": Condition(
         "Two expectations of a model have one name, or say the same and do something else with the rows that fail, or "
         "leave a column no value.",

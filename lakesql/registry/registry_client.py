@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +40,22 @@ def fetch_newest(registry: Registry, subject: str) -> Registered | None:
         return None
     found = _ask(registry, "get_latest_version", subject)
     return None if found is None else _registered(registry, int(found.schema_id), found.schema)
+
+
+def fetch_versions(registry: Registry, subject: str, is_last: Callable[[Registered], bool]) -> tuple[Registered, ...]:
+    """The versions of a subject in their order, from the newest one that `is_last`, or all if none is; none where the
+    registry does not have the subject. Raises what `fetch_schema` does."""
+    if registry.path:
+        return ()
+    found: list[Registered] = []
+    for number in reversed(_ask(registry, "get_versions", subject) or []):
+        version = _ask(registry, "get_version", subject, number)
+        if version is None:
+            continue
+        found.append(_registered(registry, int(version.schema_id), version.schema))
+        if is_last(found[-1]):
+            break
+    return tuple(reversed(found))
 
 
 def check_registry(registry: Registry) -> str:

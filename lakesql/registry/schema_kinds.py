@@ -108,3 +108,15 @@ class ProtobufKind(SchemaKind):
 
 SCHEMA_KINDS: Mapping[str, SchemaKind] = {each.name: each for each in (AvroKind(), ProtobufKind())}
 """The kinds of schemas that records are read by, by what registries call them."""
+
+
+def is_same_schema(each: Registered, pulled: Registered) -> bool:
+    """Whether a registry's schema is the one that a file of the project has."""
+    kind = SCHEMA_KINDS.get(pulled.kind)
+    if kind is None or each.kind != pulled.kind:
+        return False
+    try:
+        texts = [(kind.tidy(one.text), {name: kind.tidy(text) for name, text in one.files}) for one in (each, pulled)]
+    except ValueError:
+        return False
+    return texts[0] == texts[1]

@@ -106,6 +106,17 @@ def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manif
     return replace(manifest, streams=streams)
 
 
+def with_followed(manifest: Manifest, found: Mapping[str, tuple[Column, ...]]) -> Manifest:
+    """The project whose streams with pulled contracts have these columns, by the streams' names.
+
+    Raises `ProjectError` where one has a name that no column can have.
+    """
+    streams = dict(manifest.streams)
+    for name, columns in found.items():
+        streams[name] = with_columns(streams[name], columns, (), ())
+    return replace(manifest, streams=streams)
+
+
 def _cluster_of(manifest: Manifest, stream: Stream) -> Kafka | None:
     """The cluster that has the records of a stream, if one has."""
     source = manifest.target.connections.get(stream.connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +14,7 @@ from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.batch.analyze import analyze_select
+from lakesql.engine.batch.new_schemas import follow_kept
 from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger.snapshots import load_table
@@ -39,10 +40,12 @@ from lakesql.progress.state import StartFrom
 from lakesql.project.procedures import spec_of
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect
-from lakesql.run.columns import with_fields
+from lakesql.run.columns import with_fields, with_followed
 from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.nothing_new import empty_streams, keep_analysis, left_out_files
 from lakesql.run.seed_statuses import outdated_seeds
+from lakesql.stream.registry_columns import schema_path
+from lakesql.stream.stream import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,12 +80,35 @@ class RunContext:
         self.schema_fields[stream] = tuple(dict.fromkeys([*known, *schema_fields]))
 
     def current(self, bound: BoundSelect, build: Callable[[Manifest], BoundSelect]) -> BoundSelect:
-        """The SELECT over the columns that its streams have by now: as it is, or built of the project anew."""
+        """The SELECT over the columns that its streams have by now: as it is, or built of the project anew.
+
+        Raises what `follow_kept` raises.
+        """
         streams = bound.select.streams
         found = {name: each for name, each in self.schema_fields.items() if name in streams}
-        if all(streams[name].schema_fields == each for name, each in found.items()):
+        followed = self._follow_registries(bound)
+        is_same = all(streams[name].schema_fields == each for name, each in found.items())
+        if is_same and all(streams[name].columns == columns for name, columns in followed.items()):
             return bound
-        return build(with_fields(self.manifest, found))
+        return build(with_followed(with_fields(self.manifest, found), followed))
+
+    def _follow_registries(self, bound: BoundSelect) -> dict[str, tuple[Column, ...]]:
+        """The columns of the streams whose pulled contracts are followed, by their names. What is behind is said."""
+        model, found = bound.select.model, {}
+        if model.config.on_schema_change == "ignore":
+            return {}
+        for binding in bound.bindings:
+            if binding.stream.pulled is None:
+                continue
+            stream = self.manifest.streams[binding.stream.name]
+            followed = follow_kept(self.session, replace(binding, stream=stream))
+            found[stream.name] = followed.columns
+            if followed.differences:
+                path = schema_path(stream, self.manifest.settings.paths.streams)
+                behind = f"stream {stream.name}: {path} is behind what arrives: {'; '.join(followed.differences)}"
+                text = f"{behind}. To have it in the project: lakesql schema pull {stream.name}"
+                self.emit(Noted(text, now_ms(), model.name))
+        return found
 
 
 def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect, folder: str, known: str = "") -> Sink:

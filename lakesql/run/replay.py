@@ -26,7 +26,7 @@ from lakesql.engine.progress.replay import open_replay, replay_owner
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explained
-from lakesql.errors import RunError
+from lakesql.errors import RunError, TransientError
 from lakesql.events import BatchCommitted, Emit, Event, Noted, StepApplied
 from lakesql.graph.manifest import Manifest
 from lakesql.modes.batches.all_batches import batches_of
@@ -82,7 +82,25 @@ def replay(manifest: Manifest, name: str, *, dry_run: bool, say: Callable[[str],
             time.sleep(LOOK_EVERY_S)
         context = RunContext(manifest, session, catalog, hear, check_lease=leases.check)
         with closing(context.brokers):
+            return replay_followed(context, session, bound, dry_run=dry_run)
+
+
+def replay_followed(context: RunContext, session: SparkSession, bound: BoundSelect, *, dry_run: bool) -> Replayed:
+    """The replay over the columns that pulled contracts have by now, and once more where the letters bring others."""
+    name = bound.select.model.name
+
+    def build(manifest: Manifest) -> BoundSelect:
+        return bind_letters(bind_select(manifest, build_select(manifest, name)))
+
+    bound = context.current(bound, build)
+    while True:
+        try:
             return replay_letters(context, session, bound, dry_run=dry_run)
+        except TransientError:
+            followed = context.current(bound, build)
+            if followed is bound:  # it is about something else
+                raise
+            bound = followed
 
 
 def bind_letters(bound: BoundSelect) -> BoundSelect:

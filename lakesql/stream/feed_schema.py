@@ -213,29 +213,34 @@ def _wider(old: str, new: str) -> str | None:
     before, after = parse_type(old), parse_type(new)
     if before is None or after is None:
         return None
-    found = _wider_type(before, after)
+    found = wider_type(before, after)
     return found.text if found else None
 
 
-def _wider_type(old: SparkType, new: SparkType) -> SparkType | None:
-    if old == new or widens(new, old) or (old.name == "string" and not new.fields):
+def wider_type(old: SparkType, new: SparkType, *, as_text: bool = True) -> SparkType | None:
+    """The one of two types that holds the values of both; None where none does. `as_text`: a text holds any single
+    value."""
+    if old == new or widens(new, old):
+        return old
+    if as_text and old.name == "string" and not new.fields:
         return old
     if widens(old, new):
         return new
     if old.name != new.name or not old.fields:
         return None
     if old.name == "struct":
-        return _wider_struct(old, new)
-    parts = [_wider_type(a.type, b.type) for a, b in zip(old.fields, new.fields, strict=True)]
+        return _wider_struct(old, new, as_text)
+    parts = [wider_type(a.type, b.type, as_text=as_text) for a, b in zip(old.fields, new.fields, strict=True)]
     if not all(parts):
         return None
     return SparkType(old.name, fields=tuple(TypeField("", part) for part in parts if part))
 
 
-def _wider_struct(old: SparkType, new: SparkType) -> SparkType | None:
+def _wider_struct(old: SparkType, new: SparkType, as_text: bool) -> SparkType | None:
     found = {field.name: field.type for field in old.fields}
     for field in new.fields:
-        wide = _wider_type(found[field.name], field.type) if field.name in found else field.type
+        before = found.get(field.name)
+        wide = field.type if before is None else wider_type(before, field.type, as_text=as_text)
         if wide is None:
             return None
         found[field.name] = wide
@@ -286,4 +291,4 @@ def _common(old: SparkType | None, new: SparkType | None) -> SparkType | None:
         return old or new
     if {old.name, new.name} == {"bigint", "double"}:
         return _DOUBLE
-    return _wider_type(old, new) or _wider_type(new, old) or _STRING
+    return wider_type(old, new) or wider_type(new, old) or _STRING

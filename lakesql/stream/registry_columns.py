@@ -4,9 +4,11 @@ project keeps it. Pure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from urllib.parse import quote
 
 from lakesql.errors import Place
+from lakesql.registry.registered import Registered
 from lakesql.registry.schema_kinds import SCHEMA_KINDS, AvroKind, ProtobufKind
 from lakesql.stream.avro_columns import avro_columns
 from lakesql.stream.proto_columns import proto_columns
@@ -33,8 +35,14 @@ def with_pulled(stream: Stream, path: str, texts: Mapping[str, str]) -> Stream:
     name = stream.record_format.schema_kind
     beside = f"{path.removesuffix(SCHEMA_KINDS[name].suffix)}/"
     files = {each.removeprefix(beside): text for each, text in texts.items() if each.startswith(beside)}
-    columns = _COLUMNS[name](stream, Place(path), texts[path], tuple(sorted(files.items())))
-    return with_columns(stream, columns, (), ())
+    pulled = Registered(0, name, texts[path], tuple(sorted(files.items())))
+    columns = columns_of(stream, pulled, Place(path))
+    return replace(with_columns(stream, columns, (), ()), pulled=pulled)
+
+
+def columns_of(stream: Stream, schema: Registered, place: Place) -> tuple[Column, ...]:
+    """The columns that a schema of the stream's kind says. Raises `ProjectError` (`avro-schema`, `protobuf-schema`)."""
+    return _COLUMNS[schema.kind](stream, place, schema.text, schema.files)
 
 
 _COLUMNS: Mapping[str, Callable[[Stream, Place, str, tuple[tuple[str, str], ...]], tuple[Column, ...]]] = {

@@ -15,6 +15,7 @@ from lakesql.names import RESCUED, check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
+from lakesql.registry.registered import Registered
 from lakesql.source.notifications import Notifications
 from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin, archive_problems
 from lakesql.source.source import Start
@@ -344,8 +345,10 @@ class Stream:
 
     A batch has `max_per_batch` of its records at most: None for as many as there are. An open stream declares no
     columns: they are what its records' schemas say, each by the text of a `FieldSchema` in `schema_fields`; none is
-    known before the stream has been looked at. Where a feed does not name the `key` of its records, the model that
-    mirrors it does; the records' own keys must have its columns then, but for lines of files, which have none.
+    known before the stream has been looked at. `pulled` is the schema out of the project's files whose fields are the
+    columns of a stream with a registry that declares none. Where a feed does not name the `key` of its records, the
+    model that mirrors it does; the records' own keys must have its columns then, but for lines of files, which have
+    none.
     """
 
     name: str
@@ -365,6 +368,7 @@ class Stream:
     is_open: bool = False
     names_key: bool = True
     schema_fields: tuple[str, ...] = ()
+    pulled: Registered | None = None
     source_table: tuple[str, ...] = ()
     multiline: bool = False
     encoding: str = UTF_8

@@ -16,12 +16,15 @@ from lakesql.engine.records.frame import UNKNOWN_ID, written_id
 from lakesql.engine.records.registry_value import find_absent
 from lakesql.engine.sources.binding import StreamBinding, contract_columns
 from lakesql.engine.sources.parsed import unpack
-from lakesql.errors import RunError, did_you_mean
+from lakesql.errors import RunError, TransientError, did_you_mean
 from lakesql.events import Noted
-from lakesql.registry.registry_client import fetch_newest, fetch_schema
+from lakesql.model.model import Model
+from lakesql.registry.registered import Registered
+from lakesql.registry.registry_client import fetch_newest, fetch_schema, fetch_versions
 from lakesql.registry.schema_error import NoColumnError
-from lakesql.registry.schema_kinds import SCHEMA_KINDS
+from lakesql.registry.schema_kinds import SCHEMA_KINDS, is_same_schema
 from lakesql.registry.schemas import StreamSchemas
+from lakesql.stream.followed_columns import Followed, follow_schemas
 
 if TYPE_CHECKING:
     from lakesql.engine.batch.sink import Sink
@@ -53,6 +56,8 @@ class KnownSchemas:
             return write(sink)
         if self._bindings is None:
             self._bindings = with_kept(arrived.sparkSession, sink.bindings)
+            check_followed(sink.model, self._bindings)
+            self._tell_left_behind(sink)
         if any(_knows_nothing(binding) for binding in self._bindings) or self._may_ask_again():
             self._learn(sink, arrived)
         check_contract(self._bindings)
@@ -75,6 +80,16 @@ class KnownSchemas:
             self._made = (sink, sink.over(self._bindings))
         return self._made[1]
 
+    def _tell_left_behind(self, sink: Sink) -> None:
+        """Say which fields of newer schemas a query does not follow: another one may have fetched these."""
+        for binding in self._bindings or ():
+            if binding.stream.pulled is None or binding.schemas is None:
+                continue
+            newer = binding.schemas.after(binding.stream.pulled)
+            is_behind = newer is None or any(each.id == binding.schemas.newest for each in newer)
+            for text in _unread_fields(binding, binding.schemas) if is_behind else ():
+                sink.emit(Noted(text, now_ms(), sink.model.name))
+
     def _may_ask_again(self) -> bool:
         has_missing = any(binding.schemas and binding.schemas.missing for binding in self._bindings or ())
         return has_missing and time.monotonic() - self._asked_at > ASKED_AGAIN_S
@@ -83,6 +98,7 @@ class KnownSchemas:
         assert self._bindings is not None, "what was kept is known"
         self._asked_at = time.monotonic()
         before, self._bindings = self._bindings, with_schemas(arrived, self._bindings)
+        check_followed(sink.model, self._bindings)
         for former, binding in zip(before, self._bindings, strict=True):
             if former.schemas is not None and binding.schemas is not None:
                 is_new = former.schemas.newest != binding.schemas.newest
@@ -100,6 +116,60 @@ def _with_kept(session: SparkSession, binding: StreamBinding) -> StreamBinding:
         return binding
     kept = CheckpointFiles(session, binding.schemas_folder).read(_file_of(binding))
     return replace(binding, schemas=binding.schemas.with_kept(kept))
+
+
+def follow_kept(session: SparkSession, binding: StreamBinding) -> Followed:
+    """The columns of a stream whose contract is pulled, by the schemas that earlier runs have fetched.
+
+    The registry is asked where these do not say which of them are newer than the contract. Raises what
+    `fetch_versions` and `follow_schemas` raise.
+    """
+    binding = _with_kept(session, binding)
+    stream, schemas = binding.stream, binding.schemas
+    assert stream.pulled is not None and schemas is not None, "a pulled contract is that of a registry's stream"
+    newer = schemas.after(stream.pulled)
+    if newer is None or not schemas.versions:
+        versions = _fetch_versions(binding)
+        newest = versions[-1].id if versions else None
+        more = schemas.with_more(versions, newest, schemas.missing, tuple(each.id for each in versions))
+        _keep(session, binding, schemas, more)
+        newer = more.after(stream.pulled)
+    return follow_schemas(stream, newer or ())
+
+
+def check_followed(model: Model, bindings: Sequence[StreamBinding]) -> None:
+    """Raise `TransientError` (`contract-behind`) where a schema that is known now is newer than a pulled contract, and
+    has other columns: the model is compiled again with these, its table altered, and the batch written again, with all
+    that is in it. Raises what `follow_schemas` raises. With on_schema_change='ignore' the contract stays as it is."""
+    if model.config.on_schema_change == "ignore":
+        return
+    for binding in bindings:
+        stream, schemas = binding.stream, binding.schemas
+        if stream.pulled is None or schemas is None:
+            continue
+        differences = follow_schemas(stream, schemas.after(stream.pulled) or ()).differences
+        if differences:
+            raise TransientError.of(
+                "contract-behind",
+                f"Stream '{stream.name}' has newer schemas than its contract: {'; '.join(differences)}.",
+                why="Nothing of this batch was written.",
+                fix=f"Nothing is to be done: model '{model.name}' is compiled again, and the batch written with these "
+                "columns.",
+                place=stream.place,
+            )
+
+
+def _fetch_versions(binding: StreamBinding) -> tuple[Registered, ...]:
+    """The versions of a stream's subject from that of its pulled contract; none where it has no such contract."""
+    registry, pulled = binding.registry, binding.stream.pulled
+    if registry is None or pulled is None:
+        return ()
+    return fetch_versions(registry, binding.stream.value_subject, lambda each: is_same_schema(each, pulled))
+
+
+def _keep(session: SparkSession, binding: StreamBinding, former: StreamSchemas, schemas: StreamSchemas) -> None:
+    if schemas.text() != former.text():
+        CheckpointFiles(session, binding.schemas_folder).write(_file_of(binding), schemas.text())
 
 
 def with_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
@@ -138,14 +208,15 @@ def _with_ids(raw: DataFrame, binding: StreamBinding, schemas: StreamSchemas) ->
     known = {each.id for each in schemas.known}
     asked = sorted({int(row["id"]) for row in named} - known)
     answers = {id_: fetch_schema(registry, id_) for id_ in asked}
-    newest = None
+    newest: Registered | None = None
+    versions: tuple[Registered, ...] = ()
     if binding.stream.value_subject and (asked or not known):
-        newest = fetch_newest(registry, binding.stream.value_subject)
-    fetched = [each for each in (*answers.values(), newest) if each is not None]
+        versions = _fetch_versions(binding)
+        newest = versions[-1] if versions else fetch_newest(registry, binding.stream.value_subject)
+    fetched = [each for each in (*answers.values(), *versions, newest) if each is not None]
     missing = [id_ for id_, each in answers.items() if each is None]
-    more = schemas.with_more(fetched, newest.id if newest else None, missing)
-    if more.known != schemas.known:
-        CheckpointFiles(raw.sparkSession, binding.schemas_folder).write(_file_of(binding), more.text())
+    more = schemas.with_more(fetched, newest.id if newest else None, missing, tuple(each.id for each in versions))
+    _keep(raw.sparkSession, binding, schemas, more)
     return replace(binding, schemas=more)
 
 
