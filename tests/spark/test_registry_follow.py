@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from lakesql.events import BatchCommitted, BatchSkipped, Noted, Retrying, StepApplied
+from lakesql.compile.build_select import build_select
+from lakesql.engine.spark.session import new_session
+from lakesql.events import BatchCommitted, BatchSkipped, Event, Noted, Retrying, StepApplied
+from lakesql.run.bind import bind_select
+from lakesql.run.prepare import RunContext
+from lakesql.run.replay import bind_letters, replay_followed
+from tests.messages import framed, message_of
 from tests.servers.memory_registry import MemoryRegistry, open_memory_registry, wire
 from tests.spark.project import Fields, Lake, Project
 
@@ -61,9 +67,8 @@ def types(project: Project, model: str = "all_orders") -> dict[str, str]:
     return {field.name: str(field.field_type) for field in project.iceberg(model).schema().fields}
 
 
-def batches(project: Project, model: str = "all_orders") -> list[str]:
-    """The batches in the table's history: each is there once."""
-    return [summary["lakesql.batch"] for summary in project.summaries(model) if "lakesql.batch" in summary]
+class Killed(Exception):  # noqa: N818
+    """Raised where a run is to end as if its process had died there."""
 
 
 def test_a_field_that_comes_in_the_middle_of_a_batch_is_in_the_table_with_all_its_values(
@@ -237,3 +242,121 @@ def test_fields_that_a_pull_has_left_behind_do_not_come_back(shop: Project, regi
         {"id": 2, "name": "b", "extra": None},
         {"id": 3, "name": "c", "extra": "e"},
     ]
+
+
+def test_a_model_that_runs_on_takes_the_new_column_without_another_process(
+    shop: Project, registry: MemoryRegistry
+) -> None:
+    shop.model("all_orders", "SELECT * FROM {orders}", mode="upsert", keys="id", trigger="1 second")
+    pull(shop, V1)
+    first = registry.register(SUBJECT, V1)
+    send(shop, wire(first, V1, {"id": 1, "name": "a"}), wire(first, V1, {"id": 2, "name": "b"}))
+    committed: list[int] = []
+
+    def meet(event: Event) -> None:
+        if not isinstance(event, BatchCommitted):
+            return
+        committed.append(event.batch)
+        if len(committed) == 1:
+            second = registry.register(SUBJECT, V2)
+            send(shop, wire(second, V2, {"id": 2, "name": "c", "note": "n"}), wire(first, V1, {"id": 3, "name": "d"}))
+
+    ran = shop.run(continuous=True, meet=meet, until=lambda: len(committed) == 2)
+
+    ran.check()
+    assert committed == [0, 1]
+    assert shop.rows("all_orders", "id") == [
+        {"id": 1, "name": "a", "note": None},
+        {"id": 2, "name": "c", "note": "n"},
+        {"id": 3, "name": "d", "note": None},
+    ]
+
+
+@pytest.mark.parametrize("step", ["stage", "publish", "finish"])
+def test_a_kill_behind_the_new_column_writes_its_batch_once(shop: Project, registry: MemoryRegistry, step: str) -> None:
+    pull(shop, V1)
+    first = registry.register(SUBJECT, V1)
+    send(shop, wire(first, V1, {"id": 1, "name": "a"}))
+    shop.run().check()
+    second = registry.register(SUBJECT, V2)
+    send(shop, wire(first, V1, {"id": 2, "name": "b"}), wire(second, V2, {"id": 3, "name": "c", "note": "n"}))
+
+    def reached(_: str, taken: str) -> None:
+        if taken == step and "note" in types(shop):
+            raise Killed
+
+    assert not shop.run(reached=reached).succeeded
+    assert "note" in types(shop)
+    shop.run().check()
+
+    assert [(row["id"], row["note"]) for row in shop.rows("all_orders", "id")] == [(1, None), (2, None), (3, "n")]
+    assert sum(int(summary.get("added-records", 0)) for summary in shop.summaries("all_orders")) == 3
+
+
+def test_dead_letters_of_an_id_that_is_registered_late_bring_its_fields(
+    shop: Project, registry: MemoryRegistry
+) -> None:
+    pull(shop, V1)
+    first = registry.register(SUBJECT, V1)
+    send(shop, wire(first, V1, {"id": 1, "name": "a"}), wire(2, V2, {"id": 2, "name": "b", "note": "n"}))
+    shop.run().check()
+    assert sum(shop.reasons("all_orders").values()) == 1
+    assert registry.register(SUBJECT, V2) == 2
+    manifest, lake, events = shop.manifest(), shop.lake, list[Event]()
+    bound = bind_letters(bind_select(manifest, build_select(manifest, "all_orders")))
+    context = RunContext(manifest, lake.session, lake.catalog, events.append)
+
+    done = replay_followed(context, new_session(lake.session), bound, dry_run=False)
+
+    assert (done.done, done.rows, dict(done.failing)) == (1, 1, {})
+    assert [(row["id"], row["note"]) for row in shop.rows("all_orders", "id")] == [(1, None), (2, "n")]
+
+
+PROTO = 'syntax = "proto3"; package shop; message Order { int32 id = 1; string name = 2; }'
+NEWER_PROTO = (
+    'syntax = "proto3"; package shop; message Order { int64 id = 1; string name = 2; optional string note = 3; '
+    "Place place = 4; } message Place { string city = 1; }"
+)
+WIDER_PLACE = NEWER_PROTO.replace("city = 1;", "city = 1; optional int32 zip = 2;")
+
+
+def test_messages_are_followed_too_fields_inside_of_them_as_well(shop: Project, registry: MemoryRegistry) -> None:
+    shop.stream("orders", format="protobuf", registry="sr")
+    shop.write(f"streams/schemas/{SUBJECT}.proto", PROTO)
+
+    def register(text: str) -> int:
+        number = registry.register(SUBJECT, {})
+        registry.schemas[number] = {"schema": text, "schemaType": "PROTOBUF", "references": []}
+        return number
+
+    def message(text: str, number: int, **fields: Any) -> bytes:
+        return framed(number, message_of(text)(**fields))
+
+    ids = [register(PROTO)]
+    send(shop, message(PROTO, ids[0], id=1, name="a"))
+    shop.run().check()
+    ids.append(register(NEWER_PROTO))
+    newer = message(NEWER_PROTO, ids[1], id=2**40, name="b", note="n", place={"city": "Rome"})
+    send(shop, message(PROTO, ids[0], id=2, name="a"), newer)
+    shop.run().check()
+    ids.append(register(WIDER_PLACE))
+    send(shop, message(WIDER_PLACE, ids[2], id=3, name="c", place={"city": "Oslo", "zip": 5}))
+    shop.run().check()
+
+    assert shop.rows("all_orders", "id") == [
+        {"id": 1, "name": "a", "note": None, "place": None},
+        {"id": 2, "name": "a", "note": None, "place": None},
+        {"id": 3, "name": "c", "note": None, "place": {"city": "Oslo", "zip": 5}},
+        {"id": 2**40, "name": "b", "note": "n", "place": {"city": "Rome", "zip": None}},
+    ]
+
+
+def test_a_file_that_somebody_has_edited_is_followed_by_nothing_and_that_is_said(
+    shop: Project, registry: MemoryRegistry
+) -> None:
+    pull(shop, record(id="int"))
+    number = registry.register(SUBJECT, V1)
+    send(shop, wire(number, V1, {"id": 1, "name": "a"}))
+    ran = shop.run().check()
+    assert shop.rows("all_orders") == [{"id": 1}]
+    assert [event.text for event in ran.of(Noted) if "not read: name" in event.text]
