@@ -79,20 +79,22 @@ class RunContext:
         known = self.schema_fields.get(stream, ())
         self.schema_fields[stream] = tuple(dict.fromkeys([*known, *schema_fields]))
 
-    def current(self, bound: BoundSelect, build: Callable[[Manifest], BoundSelect]) -> BoundSelect:
+    def current(
+        self, bound: BoundSelect, build: Callable[[Manifest], BoundSelect], *, asks: bool = False
+    ) -> BoundSelect:
         """The SELECT over the columns that its streams have by now: as it is, or built of the project anew.
 
-        Raises what `follow_kept` raises.
+        Registries are asked for what is new if `asks`. Raises what `follow_kept` raises.
         """
         streams = bound.select.streams
         found = {name: each for name, each in self.schema_fields.items() if name in streams}
-        followed = self._follow_registries(bound)
+        followed = self._follow_registries(bound, asks)
         is_same = all(streams[name].schema_fields == each for name, each in found.items())
         if is_same and all(streams[name].columns == columns for name, columns in followed.items()):
             return bound
         return build(with_followed(with_fields(self.manifest, found), followed))
 
-    def _follow_registries(self, bound: BoundSelect) -> dict[str, tuple[Column, ...]]:
+    def _follow_registries(self, bound: BoundSelect, asks: bool) -> dict[str, tuple[Column, ...]]:
         """The columns of the streams whose pulled contracts are followed, by their names. What is behind is said."""
         model, found = bound.select.model, {}
         if model.config.on_schema_change == "ignore":
@@ -101,7 +103,7 @@ class RunContext:
             if binding.stream.pulled is None:
                 continue
             stream = self.manifest.streams[binding.stream.name]
-            followed = follow_kept(self.session, replace(binding, stream=stream))
+            followed = follow_kept(self.session, replace(binding, stream=stream), asks=asks)
             found[stream.name] = followed.columns
             if followed.differences:
                 path = schema_path(stream, self.manifest.settings.paths.streams)

@@ -99,7 +99,12 @@ def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom
         context, live = jobs.context, jobs.selects[model]
         if live.select.model.config.reads == "tables":
             return jobs.start_refreshes(model, emit, is_forced=True)
-        bound = context.current(models[model], lambda manifest: bind_rebuild(manifest, model, start_at))
+        is_begun = table_exists(context.session, models[model].select.model.table)
+        bound = context.current(
+            models[model],
+            lambda manifest: bind_rebuild(manifest, model, start_at),
+            asks=not is_begun,  # one that has begun is continued with the columns that it has
+        )
         models[model] = bound
         if not table_exists(context.session, live.select.model.table):
             return jobs.start_stream(model, emit)

@@ -360,3 +360,22 @@ def test_a_file_that_somebody_has_edited_is_followed_by_nothing_and_that_is_said
     ran = shop.run().check()
     assert shop.rows("all_orders") == [{"id": 1}]
     assert [event.text for event in ran.of(Noted) if "not read: name" in event.text]
+
+
+def test_a_rebuild_reads_what_was_followed(shop: Project, registry: MemoryRegistry) -> None:
+    pull(shop, V1)
+    ids = [registry.register(SUBJECT, V1), registry.register(SUBJECT, V2)]
+    send(shop, wire(ids[0], V1, {"id": 1, "name": "a"}), wire(ids[1], V2, {"id": 2, "name": "b", "note": "n"}))
+    shop.run().check()
+    rows = shop.rows("all_orders", "id")
+    shop.rebuild("all_orders").check()
+    assert shop.rows("all_orders", "id") == rows
+    assert rows[1] == {"id": 2, "name": "b", "note": "n"}
+    ids.append(registry.register(SUBJECT, record(id="long", name=TEXT, more=TEXT)))
+    wide = record(id="long", name=TEXT, more=TEXT)
+    send(shop, wire(ids[2], wide, {"id": 2**40, "name": "c", "more": "m"}))
+    shop.rebuild("all_orders").check()
+    assert shop.rows("all_orders", "id") == [
+        *({**row, "more": None} for row in rows),
+        {"id": 2**40, "name": "c", "note": None, "more": "m"},
+    ]

@@ -118,17 +118,17 @@ def _with_kept(session: SparkSession, binding: StreamBinding) -> StreamBinding:
     return replace(binding, schemas=binding.schemas.with_kept(kept))
 
 
-def follow_kept(session: SparkSession, binding: StreamBinding) -> Followed:
+def follow_kept(session: SparkSession, binding: StreamBinding, *, asks: bool = False) -> Followed:
     """The columns of a stream whose contract is pulled, by the schemas that earlier runs have fetched.
 
-    The registry is asked where these do not say which of them are newer than the contract. Raises what
-    `fetch_versions` and `follow_schemas` raise.
+    The registry is asked where these do not say which of them are newer than the contract, or if it is wanted (`asks`).
+    Raises what `fetch_versions` and `follow_schemas` raise.
     """
     binding = _with_kept(session, binding)
     stream, schemas = binding.stream, binding.schemas
     assert stream.pulled is not None and schemas is not None, "a pulled contract is that of a registry's stream"
     newer = schemas.after(stream.pulled)
-    if newer is None or not schemas.versions:
+    if asks or newer is None or not schemas.versions:
         versions = _fetch_versions(binding)
         newest = versions[-1].id if versions else None
         more = schemas.with_more(versions, newest, schemas.missing, tuple(each.id for each in versions))
