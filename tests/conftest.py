@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import settings
 
+import lakesql.unit.duckdb_behind  # noqa: F401  (before any test imports DuckDB)
 from tests.share import choose_share
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from lakesql.model.table_name import TableName
 from lakesql.plan.data_test_results import Answer
 from lakesql.unit.data_test_query import DEADLINE, Columns, TestQuery
@@ -20,6 +18,7 @@ from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import translate_condition, translate_query
 from lakesql.unit.duck_scope import DuckRelation
 from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, element_type, quote
+from lakesql.unit.duckdb_behind import duckdb
 
 if TYPE_CHECKING:
     import pyarrow as pa

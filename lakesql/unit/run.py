@@ -8,8 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, assert_never
 
-import duckdb
-
 from lakesql.compile.batch import (
     CheckDeletes,
     CheckRows,
@@ -55,6 +53,7 @@ from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import TranslatedQuery, translate_condition, translate_query
 from lakesql.unit.duck_scope import DuckRelation
 from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, quote
+from lakesql.unit.duckdb_behind import duckdb
 from lakesql.unit.expected import compare, compare_after
 from lakesql.unit.fixture_values import Bad, fit_nested, is_known, sql_literal
 from lakesql.unit.fixtures import Row, read_records, read_rows
