@@ -306,4 +306,9 @@ def _explain(error: Exception, name: str) -> LakesqlError:
         return ProfileError.of("unknown-topic", f"There is no topic '{name}' in Pulsar: {error}")
     if kind in ("InvalidUrl", "InvalidConfiguration"):
         return ProfileError.of("client-option", f"The Pulsar client cannot be opened: {error}")
+    if kind == "ConsumerBusy":
+        what = f"Another reader has the subscription by which Pulsar keeps what is not read of '{name}': {error}"
+        why = "It may be another run of the model, or of a model of its name on another target or in another project."
+        fix = "Give each target and project its own `subscription_prefix` in profiles.yml."
+        return TransientError.of("connection-unreachable", what, why=why, fix=fix)
     return TransientError.of("connection-unreachable", f"Pulsar does not answer as it should, of '{name}': {error}")

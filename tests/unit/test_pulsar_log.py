@@ -14,7 +14,7 @@ import _pulsar
 import pulsar
 import pytest
 
-from lakesql.errors import TransientError
+from lakesql.errors import LakesqlError, ProfileError, TransientError
 from lakesql.source.log import Log, LogExpiredError
 from lakesql.source.pulsar import Pulsar, PulsarTopic
 from tests.unit.log_query import LogQuery
@@ -297,3 +297,26 @@ def test_a_place_that_is_gone_is_said() -> None:
     topic = PulsarTopic(server, "t", "", False)
     with pytest.raises(LogExpiredError):
         topic.check("0", query.position["t"]["0"])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "condition"),
+    [
+        ("ConsumerBusy", TransientError, "connection-unreachable"),
+        ("AuthorizationError", ProfileError, "topic-forbidden"),
+        ("TopicNotFound", ProfileError, "unknown-topic"),
+        ("ConnectError", TransientError, "connection-unreachable"),
+    ],
+)
+def test_what_the_client_says_is_an_error_of_who_can_mend_it(
+    error: str, kind: type[LakesqlError], condition: str
+) -> None:
+    class Refusing:
+        def get_topic_partitions(self, _: str) -> list[str]:
+            raise getattr(pulsar, error)("no")
+
+    with pytest.raises(kind) as raised:
+        PulsarTopic(Refusing(), "t", "q", False).starts("earliest")
+    (problem,) = raised.value.problems
+    assert problem.condition == condition
+    assert ("subscription_prefix" in problem.fix) == (error == "ConsumerBusy")
