@@ -343,6 +343,19 @@ def test_a_stream_that_begins_at_its_end_and_is_left_alone_says_what_it_may_have
     assert query.expired()
 
 
+def test_a_start_that_is_to_come_is_waited_for(servers: dict[str, MemoryKinesis]) -> None:
+    """Kinesis refuses to be asked for a time that is to come."""
+    server = MemoryKinesis(1)
+    query = Query(server, _time(server.now_ms + HOUR_MS))
+    server.put(5)
+    query.run_once()
+    assert query.rows == []
+    server.now_ms += 2 * HOUR_MS
+    server.put(5)
+    query.run_once()
+    check_rows(query, server.sent[5:])
+
+
 def test_a_retention_that_has_changed_is_seen(servers: dict[str, MemoryKinesis]) -> None:
     server = MemoryKinesis(1)
     query = Query(server)
