@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lakesql.engine.sources.log import LogBatches, LogReader, TopicPage, find_expired
+from lakesql.engine.sources.log import LogBatches
+from lakesql.engine.sources.log_reader import LogReader, TopicPage, find_expired
 from lakesql.source.log import LogSource
 from lakesql.source.stream_state import Expired
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakesql.engine.sources import log as reader
-from lakesql.engine.sources.log import READERS
+from lakesql.engine.sources import log_reader as reader
+from lakesql.engine.sources.log_reader import READERS
 from lakesql.source.log import Log, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
 from lakesql.source.source import Start
 from tests.unit.log_query import LogQuery

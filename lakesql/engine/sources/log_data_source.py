@@ -11,7 +11,8 @@ from typing import Any
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from lakesql.engine.sources.log import RAW, LogPosition, LogReader, TopicPage
+from lakesql.engine.sources.log_frame import RAW
+from lakesql.engine.sources.log_reader import LogPosition, LogReader, TopicPage
 
 
 class LogDataSource(DataSource):
@@ -28,7 +29,7 @@ class LogDataSource(DataSource):
 
     def simpleStreamReader(self, schema: T.StructType) -> SimpleDataSourceStreamReader:  # noqa: N802  Spark's name
         """What reads the stream that the options have packed."""
-        reader, is_bounded = pickle.loads(base64.b64decode(self.options["reader"]))
+        reader, is_bounded = pickle.loads(base64.b64decode(self.options["secret_reader"]))
         return _LogStreamReader(reader, is_bounded)
 
 
