@@ -164,7 +164,7 @@ class LogReader:
         ]
         if not wanted:
             return []
-        budget = _Budget.of(limit, len(wanted))
+        room = _BatchRoom.of(limit, len(wanted))
         if limit is not None:
             random.shuffle(wanted)  # those that are left out, as the others have filled the batch, are others each time
 
@@ -174,23 +174,23 @@ class LogReader:
         def read(one: tuple[str, str, Any]) -> list[TopicPage]:
             topic, partition, place = one
             end = None if until is None else until[topic][partition]
-            pages = self._pages(topic, partition, place, end, budget)
+            pages = self._pages(topic, partition, place, end, room)
             return [TopicPage(topic, partition, page) for page in pages]
 
         with ThreadPoolExecutor(min(READERS, len(wanted)), "log") as readers:
             return [page for pages in readers.map(read, wanted) for page in pages]
 
-    def _pages(self, topic: str, partition: str, place: Any, until: Any, budget: _Budget) -> Iterator[LogPage]:
-        if budget.is_spent():
+    def _pages(self, topic: str, partition: str, place: Any, until: Any, room: _BatchRoom) -> Iterator[LogPage]:
+        if room.is_spent():
             return
         count = size = 0
         try:
-            for page in self.log(topic).read(partition, place, until, budget.share):
+            for page in self.log(topic).read(partition, place, until, room.share):
                 yield page
                 page_size = sum(len(record.value or b"") for record in page.records)
-                budget.spend(len(page.records), page_size)
+                room.spend(len(page.records), page_size)
                 count, size = count + len(page.records), size + page_size
-                if count >= budget.share or size >= budget.share_bytes:
+                if count >= room.share or size >= room.share_bytes:
                     return
         except LogExpiredError as error:
             what = f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}"
@@ -201,7 +201,7 @@ UNLIMITED = 2**62
 
 
 @dataclass(slots=True)
-class _Budget:
+class _BatchRoom:
     """What a batch may have still. A partition has at most its `share` of it, and none is begun once it is spent."""
 
     left: int
@@ -211,7 +211,7 @@ class _Budget:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def of(cls, limit: int | None, partitions: int) -> _Budget:
+    def of(cls, limit: int | None, partitions: int) -> _BatchRoom:
         """That of so many partitions. Without a limit all is read, whatever its size."""
         if limit is None:
             return cls(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)
