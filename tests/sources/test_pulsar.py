@@ -80,6 +80,13 @@ def test_each_message_is_there_once_and_partitions_are_added(project: Project, t
     assert {row["part"] for row in project.rows("m", "id")} > {0, 1, 2}
     project.run().check()
     assert numbers(project) == topic.sent
+    held = topic.subscriptions()
+    project.rebuild("m").check()
+    assert numbers(project) == [*range(len(topic.sent) - len(numbers(project)), len(topic.sent))], "what is there"
+    assert topic.subscriptions() == held, "a rebuild holds nothing, and lets nothing go"
+    topic.send(10)
+    project.run().check()
+    assert numbers(project)[-10:] == topic.sent[-10:]
 
 
 def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, topic: Topic) -> None:

@@ -38,7 +38,7 @@ from lakesql.errors import FilesSetAside
 from lakesql.events import FilesLeftOut, Noted, PartitionLag
 from lakesql.ledger.entry import Snapshot
 from lakesql.model.config import AvailableNow, Every, Trigger
-from lakesql.names import RAW
+from lakesql.names import RAW, REBUILD_SUFFIX
 from lakesql.project.catalog import LOCAL_FILES
 from lakesql.source.cluster import Offsets, lag_of
 from lakesql.source.source import BacklogUnit, offsets_of
@@ -307,8 +307,13 @@ class ModelQuery:
 
 
 def _named(sink: Sink, is_bounded: bool) -> Sink:
-    """The query with streams that know which one reads them, and whether it ends by itself."""
-    owner = sink.progress.identity.owner
+    """The query with streams that know which one reads them, and whether it ends by itself.
+
+    That of a rebuild has no name: a broker that keeps what a query has not read keeps it for the live one.
+    """
+    identity = sink.progress.identity
+    is_rebuild = REBUILD_SUFFIX in identity.folder.rpartition("/")[2]
+    owner = "" if is_rebuild else identity.owner
     return sink.over(tuple(replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings))
 
 
