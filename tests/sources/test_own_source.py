@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from lakesql.events import Noted
 from tests.servers.process import running
 from tests.servers.redis import Redis
 from tests.sources.kills import REPOSITORY, kill_at
@@ -194,3 +195,15 @@ def test_a_select_that_keeps_state_begins_at_the_end_once(project: Project, bus:
     bus.xadd("orders", {"value": value})
     project.run().check()
     assert [row["n"] for row in project.rows("m", "begin")] == [1]
+
+
+def test_beside_a_stream_of_sparks_own_a_run_takes_one_batch_and_says_so(project: Project, bus: redis.Redis) -> None:
+    project.stream("s", {"id": "int"}, connection="bus", topic="orders", max_per_batch=3)
+    project.stream("t", {"id": "int"})
+    project.model("m", "SELECT id FROM {s} UNION ALL SELECT id FROM {t}", mode="append")
+    send(bus, *range(5))
+    project.record("t", [{"id": 10}])
+    for expected in ([0, 1, 2, 10], [0, 1, 2, 3, 4, 10]):
+        ran = project.run().check()
+        assert any("one batch of s" in event.text for event in ran.of(Noted, "m"))
+        assert numbers(project) == expected

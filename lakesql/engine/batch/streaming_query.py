@@ -30,7 +30,7 @@ from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
-from lakesql.engine.sources.raw import end_by_themselves, planned_batches, read_raw
+from lakesql.engine.sources.raw import planned_batches, read_raw, taken_at_once
 from lakesql.engine.sources.spark_source import Planning
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.session import changed_settings
@@ -291,7 +291,14 @@ class ModelQuery:
         handle = self._handler(sink, write, trigger, rows.sparkSession)
         writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
         writer = writer.option("checkpointLocation", identity.folder).queryName(identity.owner)
-        is_to_be_ended = isinstance(trigger, AvailableNow) and not end_by_themselves(sink.bindings)
+        at_once = taken_at_once(sink.bindings) if isinstance(trigger, AvailableNow) else ()
+        is_to_be_ended = bool(at_once) and len(at_once) == len(sink.bindings)
+        if at_once and not is_to_be_ended:  # nothing else would end it, where others go on to send
+            names = ", ".join(binding.stream.name for binding in at_once)
+            text = (
+                f"one batch of {names} is taken in this run, the rest in the next ones, as other streams are read too"
+            )
+            sink.emit(Noted(text, now_ms(), sink.model.name))
         match trigger:
             case AvailableNow() if is_to_be_ended:
                 writer = writer.trigger(processingTime="0 seconds")

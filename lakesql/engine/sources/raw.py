@@ -38,6 +38,6 @@ def planned_batches(
     return spark_source(bindings[0].source).planned_batches(session, bindings[0], planning)
 
 
-def end_by_themselves(bindings: Sequence[StreamBinding]) -> bool:
-    """Whether Spark ends a query of these streams once it has what was there as it began."""
-    return all(spark_source(binding.source).ends_by_itself for binding in bindings)
+def taken_at_once(bindings: Sequence[StreamBinding]) -> Sequence[StreamBinding]:
+    """Those streams of which Spark takes one batch in a query that takes what is there."""
+    return [binding for binding in bindings if not spark_source(binding.source).ends_by_itself]
