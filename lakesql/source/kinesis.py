@@ -170,37 +170,43 @@ class KinesisStream(Log):
         self.check(partition, place)
         if place.get("from", 0) > now_ms():
             return
-        shard = self._shards[partition]
-        iterator = self._iterator(partition, place)
-        empty, reached = 0, place
-        while iterator is not None and limit > 0:
-            answer = self._call("get_records", ShardIterator=iterator, Limit=min(CALL_RECORDS, limit))
-            iterator = answer.get("NextShardIterator")
-            found = bound.take(answer["Records"])
-            is_at_tip = not answer["Records"] and int(answer.get("MillisBehindLatest", 0)) == 0
-            if is_at_tip and iterator is not None:  # the children of an ended one may have had records before
-                self._tips[partition] = now_ms()
+        left, reached = limit, place
+        for answer, is_end in self._answers(partition, place, limit):
+            found = bound.take(answer)
+            left -= len(found)
             if found:
                 reached = _behind(found[-1], place)
-            if iterator is None and bound.after is None:
+            if is_end and bound.after is None:
                 reached = {**reached, "ended": True}
-            if found or iterator is None:
-                limit -= len(found)
-                number, shard_id = int(partition.rpartition("-")[2]), partition.encode()
-                records = [record for each in found for record in _records(number, shard_id, each)]
-                yield LogPage(records, self._with_tip(partition, reached))
-            if bound.is_reached(reached) or len(found) < len(answer["Records"]):
+            if found or is_end:
+                yield LogPage(_records(partition, found), self._with_tip(partition, reached))
+            if bound.is_reached(reached) or len(found) < len(answer):
                 return
-            if answer["Records"]:
-                empty = 0
-                continue
-            empty += 1
-            if is_at_tip and not (shard.is_closed and empty <= EMPTY_PAGES):
-                break
-        if bound.after is not None and limit > 0:
+        if bound.after is not None and left > 0:
             raise LogExpiredError(f"records up to {bound.after} are gone; it ends behind {_said(reached)}.")
         if not bound.is_place and self._is_old(partition, reached):
             yield LogPage([], self._with_tip(partition, reached))
+
+    def _answers(
+        self, partition: str, place: LogPlace, limit: int
+    ) -> Iterator[tuple[Sequence[Mapping[str, Any]], bool]]:
+        """The records behind a place, answer by answer, each with whether the shard ends with it.
+
+        There are no more once `limit` records were given, or once nothing more is there now.
+        """
+        iterator, empty = self._iterator(partition, place), 0
+        while iterator is not None and limit > 0:
+            answer = self._call("get_records", ShardIterator=iterator, Limit=min(CALL_RECORDS, limit))
+            records, iterator = answer["Records"], answer.get("NextShardIterator")
+            limit -= len(records)
+            is_at_tip = not records and int(answer.get("MillisBehindLatest", 0)) == 0
+            if is_at_tip and iterator is not None:  # the children of an ended one may have had records before
+                self._tips[partition] = now_ms()
+            yield records, iterator is None
+            empty = 0 if records else empty + 1
+            may_end = self._shards[partition].is_closed and empty <= EMPTY_PAGES
+            if is_at_tip and not may_end:
+                return
 
     def check(self, partition: str, place: LogPlace) -> None:
         """Whether the stream still keeps what follows a place."""
@@ -416,17 +422,21 @@ def _arrived_ms(found: Mapping[str, Any]) -> int:
     return round(arrived.timestamp() * 1000)
 
 
-def _records(number: int, shard_id: bytes, found: Mapping[str, Any]) -> Iterator[LogRecord]:
-    """A record of a shard, or those that the producer library has packed in it."""
-    at_us = round(found["ApproximateArrivalTimestamp"].timestamp() * 1_000_000)
-    headers = [("sequence_number", found["SequenceNumber"].encode()), ("shard_id", shard_id)]
-    aggregated = split_aggregate(found["Data"])
-    if aggregated is None:
-        yield LogRecord(found["Data"], at_us, found["PartitionKey"].encode(), number, headers=headers)
-        return
-    for index, (key, data) in enumerate(aggregated):
-        place = ("sub_sequence_number", str(index).encode())
-        yield LogRecord(data, at_us, key.encode(), number, headers=[*headers, place])
+def _records(shard: str, found: Sequence[Mapping[str, Any]]) -> list[LogRecord]:
+    """Records of a shard; of one that the producer library has packed, those that are in it."""
+    number, shard_id = int(shard.rpartition("-")[2]), ("shard_id", shard.encode())
+    records = []
+    for each in found:
+        at_us = round(each["ApproximateArrivalTimestamp"].timestamp() * 1_000_000)
+        headers = [("sequence_number", each["SequenceNumber"].encode()), shard_id]
+        aggregated = split_aggregate(each["Data"])
+        if aggregated is None:
+            records.append(LogRecord(each["Data"], at_us, each["PartitionKey"].encode(), number, headers=headers))
+            continue
+        for index, (key, data) in enumerate(aggregated):
+            place = ("sub_sequence_number", str(index).encode())
+            records.append(LogRecord(data, at_us, key.encode(), number, headers=[*headers, place]))
+    return records
 
 
 def _seen_ms(place: Mapping[str, Any]) -> int:
