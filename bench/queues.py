@@ -28,7 +28,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from bench.append import run_by_lakesql
 from bench.project import cpu_seconds, open_project, write_project
 from lakesql.source import kinesis
-from lakesql.source.mqtt import Mqtt, Taker, log_end
+from lakesql.source.mqtt import Mqtt
+from lakesql.source.mqtt_files import log_end
+from lakesql.source.mqtt_taker import Taker
 from tests.servers.mosquitto import Mosquitto
 from tests.servers.process import LOOPBACK, running
 from tests.servers.pulsar import PulsarServer

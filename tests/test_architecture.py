@@ -92,7 +92,7 @@ PLACES = {
     "boto3": ("source/kinesis.py",),
     "aws_kinesis_agg": ("source/kinesis_aggregate.py",),
     "pulsar": ("source/pulsar.py",),
-    "paho": ("source/mqtt.py",),
+    "paho": ("source/mqtt_taker.py",),
     "confluent_kafka": ("source/kafka_client.py", "registry/registry_client.py"),
     "google": ("registry/proto_schema.py", "registry/proto_compiler.py", "engine/records/"),
     "ptars": ("engine/records/",),

@@ -13,6 +13,8 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from lakesql.source import mqtt as source
+from lakesql.source import mqtt_files as files
+from lakesql.source import mqtt_taker
 from tests.servers.mosquitto import Mosquitto
 from tests.servers.process import LOOPBACK, running
 from tests.sources.kills import REPOSITORY, kill_at
@@ -58,9 +60,9 @@ def sensors(project: Project, broker: Mosquitto) -> Iterator[Sensors]:
 
 def stop_takers() -> None:
     """What ends with a runner's process."""
-    for taker in source._TAKERS.values():
-        taker.stop()
-    source._TAKERS.clear()
+    for each in mqtt_taker._TAKERS.values():
+        each.stop()
+    mqtt_taker._TAKERS.clear()
 
 
 def numbers(project: Project) -> list[int]:
@@ -131,15 +133,15 @@ def test_a_broker_that_is_away_is_told_of(project: Project, sensors: Sensors, br
 
 
 def test_a_log_that_was_cleaned_keeps_its_numbers(tmp_path: Path) -> None:
-    lines = [source._KeptMessage("t", "", number, []) for number in range(5)]
-    source.append_file(tmp_path, lines)
-    source.append_file(tmp_path, lines)
+    lines = [files.KeptMessage("t", "", number, []) for number in range(5)]
+    files.append_file(tmp_path, lines)
+    files.append_file(tmp_path, lines)
     log = source.MqttLog(tmp_path)
     assert [record.offset for page in log.read("0", 3, 8, 100) for record in page.records] == [3, 4, 5, 6, 7]
     assert [record.offset for page in log.read("0", 3, None, 4) for record in page.records] == [3, 4, 5, 6]
-    source.remove_old(tmp_path, 2**60)
-    assert source.log_end(tmp_path) == 10
-    source.append_file(tmp_path, lines)
+    files.remove_old(tmp_path, 2**60)
+    assert files.log_end(tmp_path) == 10
+    files.append_file(tmp_path, lines)
     with pytest.raises(source.LogExpiredError):
         [*log.read("0", 9, None, 100)]
     assert [record.offset for page in log.read("0", 10, None, 100) for record in page.records] == [*range(10, 15)]

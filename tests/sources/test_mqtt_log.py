@@ -13,9 +13,10 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from lakesql.errors import LakesqlError, ProfileError, TransientError
-from lakesql.source import mqtt as source
+from lakesql.source import mqtt_files as log_of_files
 from lakesql.source.log import LogExpiredError
-from lakesql.source.mqtt import Mqtt, MqttLog, Taker
+from lakesql.source.mqtt import Mqtt, MqttLog
+from lakesql.source.mqtt_taker import Taker
 from tests.servers.mosquitto import Mosquitto
 from tests.servers.process import LOOPBACK, running
 
@@ -122,7 +123,7 @@ def test_a_log_that_cannot_be_written_is_told_of_and_loses_nothing(
     def refuse(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(source.os, "fsync", refuse)
+    monkeypatch.setattr(log_of_files.os, "fsync", refuse)
     send(broker, "one", "two")
     with pytest.raises(TransientError) as raised:
         wait_for_failure(taker)
@@ -142,27 +143,27 @@ def test_a_certificate_that_is_not_there_is_told_of(broker: Mosquitto, tmp_path:
     assert condition(raised) == "client-option"
 
 
-def lines(*numbers: int) -> list[source._KeptMessage]:
-    return [source._KeptMessage("t", "", number * 1_000_000, []) for number in numbers]
+def lines(*numbers: int) -> list[log_of_files.KeptMessage]:
+    return [log_of_files.KeptMessage("t", "", number * 1_000_000, []) for number in numbers]
 
 
 def test_only_the_oldest_files_are_removed_whatever_their_times(tmp_path: Path) -> None:
     """A file in the middle may look old, as it was copied, or a clock was set: without it the log would have a hole."""
     for begin in (0, 5, 10):
-        source.append_file(tmp_path, lines(*range(begin, begin + 5)))
-    (first, second, third) = source.log_files(tmp_path)
+        log_of_files.append_file(tmp_path, lines(*range(begin, begin + 5)))
+    (first, second, third) = log_of_files.log_files(tmp_path)
     os.utime(second.path, (1, 1))
-    source.remove_old(tmp_path, 1_000_000)
-    assert source.log_files(tmp_path) == [first, second, third]
+    log_of_files.remove_old(tmp_path, 1_000_000)
+    assert log_of_files.log_files(tmp_path) == [first, second, third]
     os.utime(first.path, (1, 1))
-    source.remove_old(tmp_path, 1_000_000)
-    assert source.log_files(tmp_path) == [third]
+    log_of_files.remove_old(tmp_path, 1_000_000)
+    assert log_of_files.log_files(tmp_path) == [third]
 
 
 def test_a_file_that_is_missing_in_the_middle_is_said(tmp_path: Path) -> None:
     for begin in (0, 5, 10):
-        source.append_file(tmp_path, lines(*range(begin, begin + 5)))
-    source.log_files(tmp_path)[1].path.unlink()
+        log_of_files.append_file(tmp_path, lines(*range(begin, begin + 5)))
+    log_of_files.log_files(tmp_path)[1].path.unlink()
     log = MqttLog(tmp_path)
     for begin in (0, 4, 5, 7):
         with pytest.raises(LogExpiredError):
@@ -173,9 +174,9 @@ def test_a_file_that_is_missing_in_the_middle_is_said(tmp_path: Path) -> None:
 
 def test_a_file_that_is_removed_while_it_is_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for begin in (0, 5):
-        source.append_file(tmp_path, lines(*range(begin, begin + 5)))
-    files = source.log_files(tmp_path)
-    monkeypatch.setattr(source, "log_files", lambda _: files)
+        log_of_files.append_file(tmp_path, lines(*range(begin, begin + 5)))
+    files = log_of_files.log_files(tmp_path)
+    monkeypatch.setattr("lakesql.source.mqtt.log_files", lambda _: files)
     files[0].path.unlink()
     with pytest.raises(LogExpiredError):
         [*MqttLog(tmp_path).read("0", 0, None, 100)]
