@@ -19,6 +19,7 @@ from lakesql.source.origin import Brings
 from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, Start, is_places, offsets_of
 
 if TYPE_CHECKING:
+    from lakesql.source.origin import StreamOrigin
     from lakesql.source.seen_files import StoredFiles
     from lakesql.source.stream_state import Expired, Position, SourceState
 
@@ -149,6 +150,13 @@ class LogSource(Source):
         """
         raise NotImplementedError
 
+    def opened(self, origin: StreamOrigin) -> Iterator[tuple[str, Log]]:
+        """The topics that an origin means, by their names, each open until the next one is asked for. They are looked
+        at for no reader."""
+        for topic in origin.find_topics(tuple):
+            with closing(self.open(topic, "")) as log:
+                yield topic, log
+
     def loaded(self) -> LogSource:
         """The source itself, whose code may have to be loaded first."""
         return self
@@ -165,9 +173,7 @@ class LogSource(Source):
         """What it is, and how many partitions the streams read of it."""
         partitions = 0
         for stream in streams:
-            for topic in stream.origin.find_topics(tuple):
-                with closing(self.open(topic, "")) as log:
-                    partitions += len(log.starts("earliest"))
+            partitions += sum(len(log.starts("earliest")) for _, log in self.opened(stream.origin))
         return f"{self.check()} answers, {count(partitions, 'partition')} read" if streams else self.check()
 
     def state_of(self, stream: AskedStream) -> SourceState:
@@ -177,14 +183,13 @@ class LogSource(Source):
         ids: dict[str, str] = {}
         beginnings: dict[str, Mapping[int, int]] = {}
         ends: dict[str, Mapping[int, int]] = {}
-        for topic in stream.origin.find_topics(tuple):
-            with closing(self.open(topic, "")) as log:
-                ids[topic] = log.id
-                if not self.numbers_records:
-                    continue
-                first = log.starts("earliest")
-                beginnings[topic] = {int(name): at for name, at in first.items()}
-                ends[topic] = {int(name): at for name, at in log.ends(first).items()}
+        for topic, log in self.opened(stream.origin):
+            ids[topic] = log.id
+            if not self.numbers_records:
+                continue
+            first = log.starts("earliest")
+            beginnings[topic] = {int(name): at for name, at in first.items()}
+            ends[topic] = {int(name): at for name, at in log.ends(first).items()}
         return SourceState(stream.name, self.kind, ids, beginnings, ends)
 
     def can_be_seen(self) -> bool:
@@ -199,14 +204,10 @@ class LogSource(Source):
         """Whether the position is behind all that the topics have."""
         if not self.can_be_seen() or not isinstance(position, dict):
             return False
-        topics = stream.origin.find_topics(tuple)
-        if set(topics) != position.keys():
+        if set(stream.origin.find_topics(tuple)) != position.keys():
             return False
-        for topic in topics:
-            with closing(self.open(topic, "")) as log:
-                if dict(log.ends(log.partitions(position[topic]))) != position[topic]:
-                    return False
-        return True
+        logs = self.opened(stream.origin)
+        return all(dict(log.ends(log.partitions(position[topic]))) == position[topic] for topic, log in logs)
 
     @classmethod
     def is_position(cls, position: Position) -> bool:

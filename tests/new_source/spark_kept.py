@@ -13,8 +13,8 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.spark_source import SparkSource, check_origin
 from lakesql.engine.sources.spark_sources import SPARK_SOURCES
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SourceState
 from tests.new_source.kept import Kept, ask
 
 RAW = (
@@ -54,16 +54,6 @@ class SparkKept(SparkSource):
 
     def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
         return _source(binding).stream_state(binding.stream).topics
-
-    def seed(
-        self,
-        session: SparkSession,
-        binding: StreamBinding,
-        position: Position,
-        start_ms: int | None,
-        seen: Callable[[int], Sequence[SeenFile]] | None,
-    ) -> SeededSource:
-        return SeededSource(position or None)
 
     def holdings(
         self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]

@@ -23,7 +23,7 @@ from lakesql.engine.sources.log_frame import RAW, as_frame
 from lakesql.engine.sources.log_reader import LogReader, TopicPage, find_expired
 from lakesql.engine.sources.spark_source import Place, PlannedBatches, Planning, SparkSource, check_origin
 from lakesql.source.log import LogSource
-from lakesql.source.seen_files import SeededSource, SeenFile
+from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import Position, SourceState
 
 
@@ -75,45 +75,22 @@ class SparkLog(SparkSource):
         """The ids of its topics."""
         if not _source(binding).tells_ids:
             return {}
-        found = {}
-        for topic in binding.stream.origin.find_topics(tuple):
-            with closing(_log_source(binding).open(topic, "")) as log:
-                found[topic] = log.id
-        return found
-
-    def seed(
-        self,
-        session: SparkSession,
-        binding: StreamBinding,
-        position: Position,
-        start_ms: int | None,
-        seen: Callable[[int], Sequence[SeenFile]] | None,
-    ) -> SeededSource:
-        """The places themselves."""
-        return SeededSource(position or None)
+        return {topic: log.id for topic, log in _log_source(binding).opened(binding.stream.origin)}
 
     def holdings(
         self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
     ) -> tuple[list[str], str]:
         """What came before the first record of each partition, and how much is there, where records are numbered."""
         if not _source(binding).numbers_records:
-            return self._gone(binding), "what the log still has"
-        held = gone = 0
-        names = []
+            opened = _log_source(binding).opened(binding.stream.origin)
+            return [what for _, log in opened for what in log.gone()], "what the log still has"
+        held, names = 0, []
         for topic, begins in sorted(state.beginnings.items()):
             for partition, first in sorted(begins.items()):
                 held += state.ends[topic][partition] - first
                 missing = first - _source(binding).first_number
-                gone += missing
                 names += [f"{topic}-{partition}: up to {first - 1}"] if missing else []
         return names, count(held, "record")
-
-    def _gone(self, binding: StreamBinding) -> list[str]:
-        found: list[str] = []
-        for topic in binding.stream.origin.find_topics(tuple):
-            with closing(_log_source(binding).open(topic, "")) as log:
-                found += log.gone()
-        return found
 
 
 def _log_source(binding: StreamBinding) -> LogSource:
