@@ -986,7 +986,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "stream-origin": Condition(
         "A stream says where it comes from in a way that does not fit: twice, or not as its connection needs it.",
-        "Keep one of `topic`, `topics`, `pattern`, `path`: topics for `kafka` and `recorded`, a path for `files`.",
+        "Keep one of `topic`, `topics`, `pattern`, `path`: topics or a pattern for `kafka` and `recorded`, topics for "
+        "other brokers, a path for `files`.",
     ),
     "streams-changed": Condition(
         "A model reads other streams than its checkpoint was made for, the same ones in another order, or one that was "

@@ -19,6 +19,7 @@ from lakesql.source.origin import Brings
 from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, Start, is_places, offsets_of
 
 if TYPE_CHECKING:
+    from lakesql.errors import Place, Problem
     from lakesql.source.origin import StreamOrigin
     from lakesql.source.seen_files import StoredFiles
     from lakesql.source.stream_state import Expired, Position, SourceState
@@ -149,6 +150,14 @@ class LogSource(Source):
         `TransientError` where nobody answers.
         """
         raise NotImplementedError
+
+    def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
+        """That topics are to be found by a pattern: a log is not asked for the names that it has."""
+        from lakesql.errors import Problem
+
+        if origin.brings == self.brings and not origin.find_topics(tuple):
+            what = f"The stream says '{origin.option}', and {self.label} is read by the names of topics."
+            yield Problem("stream-origin", what, fix="Name them: `topic: orders`, or `topics: [a, b]`.", place=place)
 
     def opened(self, origin: StreamOrigin) -> Iterator[tuple[str, Log]]:
         """The topics that an origin means, by their names, each open until the next one is asked for. They are looked

@@ -8,7 +8,13 @@ from typing import Any
 
 from lakesql.engine.sources import log_reader as reader
 from lakesql.engine.sources.log_reader import READERS
+from lakesql.errors import Place
+from lakesql.source.kinesis import Kinesis
 from lakesql.source.log import Log, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
+from lakesql.source.mqtt import Mqtt
+from lakesql.source.origin import TopicPattern, Topics
+from lakesql.source.project import ProjectSource
+from lakesql.source.pulsar import Pulsar
 from lakesql.source.source import Start
 from tests.unit.log_query import LogQuery
 
@@ -66,3 +72,12 @@ def test_a_batch_of_many_partitions_is_no_larger_than_it_may_be(monkeypatch: Any
     found = [each["bytes"] for each in sizes(query)]
     assert max(found) <= 8_000 + READERS * 400
     assert sorted(query.rows) == [*range(600)]
+
+
+def test_topics_of_a_log_are_named_and_not_found_by_a_pattern() -> None:
+    """It has no list of them: a pattern would mean none, and a run succeed."""
+    place = Place("streams/s.yml", 3)
+    for source in (NumberSource(), Pulsar("pulsar://h"), Kinesis(), Mqtt("mqtt://h"), ProjectSource("sources/x.py")):
+        (problem,) = source.problems(TopicPattern("orders.*"), place)
+        assert (problem.condition, problem.place) == ("stream-origin", place)
+        assert [*source.problems(Topics(("orders",)), place)] == []
