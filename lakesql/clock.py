@@ -1,4 +1,4 @@
-"""What time it is."""
+"""What time it is, and how times are counted."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def now() -> datetime:
 def now_ms() -> int:
     """The time of an event that happens now."""
     return time.time_ns() // 1_000_000
+
+
+def epoch_ms(at: datetime) -> int:
+    """A time with a zone, in milliseconds since the epoch."""
+    return round(at.timestamp() * 1000)

@@ -89,6 +89,7 @@ def read_time(text: str, what: str, words: str) -> int:
     """A time that has passed, in milliseconds since the epoch; one without a zone is in UTC. Raises `UsageError`."""
     from datetime import UTC, datetime
 
+    from lakesql.clock import epoch_ms
     from lakesql.errors import UsageError
 
     fix = f"{words} or a time such as 2026-01-31T12:00:00Z."
@@ -104,4 +105,4 @@ def read_time(text: str, what: str, words: str) -> int:
             why="No stream has a record of it yet, and what arrives from now on would be read whatever its time.",
             fix=fix,
         )
-    return round(at.timestamp() * 1000)
+    return epoch_ms(at)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakesql.clock import now_ms
+from lakesql.clock import epoch_ms, now_ms
 from lakesql.decode import option
 from lakesql.errors import LakesqlError, ProfileError, TransientError, not_installed
 from lakesql.source.kinesis_aggregate import split_aggregate
@@ -135,7 +135,7 @@ class KinesisStream(Log):
         roots = [name for name, shard in sorted(self._shards.items()) if not self._there(shard.parents)]
         if start == "earliest":
             return dict.fromkeys(roots)
-        at_ms = now_ms() if start == "latest" else round(_time(start) * 1000)
+        at_ms = now_ms() if start == "latest" else epoch_ms(start)
         if now_ms() - at_ms > self._kept_ms() - HOUR_MS:
             return dict.fromkeys(roots)  # about all that the stream keeps
         return {name: {"from": at_ms} for name in roots}
@@ -221,8 +221,7 @@ class KinesisStream(Log):
 
     def gone(self) -> Sequence[str]:
         """What the stream has had before its retention."""
-        created: datetime = self._describe()["StreamCreationTimestamp"]
-        if now_ms() - created.timestamp() * 1000 <= self._kept_ms():
+        if now_ms() - epoch_ms(self._describe()["StreamCreationTimestamp"]) <= self._kept_ms():
             return []
         return [f"{self.name}: what came more than {self._kept_ms() // HOUR_MS} hours ago"]
 
@@ -348,11 +347,6 @@ def _explain_client(error: Exception) -> LakesqlError:
     return TransientError.of("connection-unreachable", f"Kinesis does not answer: {error}")
 
 
-def _time(start: Start) -> float:
-    assert isinstance(start, datetime)
-    return start.timestamp() if start.tzinfo else start.replace(tzinfo=UTC).timestamp()
-
-
 @dataclass(frozen=True, slots=True)
 class _ShardBound:
     """Up to where a shard is read: to the record `after`, to the time `before`, or to its end. `is_place`: it is where
@@ -418,8 +412,7 @@ def _has_ended(place: LogPlace) -> bool:
 
 
 def _arrived_ms(found: Mapping[str, Any]) -> int:
-    arrived: datetime = found["ApproximateArrivalTimestamp"]
-    return round(arrived.timestamp() * 1000)
+    return epoch_ms(found["ApproximateArrivalTimestamp"])
 
 
 def _records(shard: str, found: Sequence[Mapping[str, Any]]) -> list[LogRecord]:

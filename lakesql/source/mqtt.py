@@ -13,7 +13,6 @@ import socket
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Self
 from urllib.parse import quote, urlsplit
@@ -116,8 +115,7 @@ class MqttLog(Log):
         files = last_files(log_files(self.folder))
         if start == "earliest":
             return {"0": files[0].first if files else log_end(self.folder)}
-        assert isinstance(start, datetime)
-        at_us = round((start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+        at_us = round(start.timestamp() * 1_000_000)
         for file in files:
             for number, line in enumerate(read_lines(file), file.first):
                 if line.received_us >= at_us:

@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lakesql.clock import epoch_ms
 from lakesql.decode import option
 from lakesql.errors import LakesqlError, ProfileError, TransientError, not_installed
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
@@ -114,9 +114,7 @@ class PulsarTopic(Log):
             return dict.fromkeys(self._names)
         if start == "latest":
             return {partition: self._last(partition) for partition in self._names}
-        assert isinstance(start, datetime)
-        at = start if start.tzinfo else start.replace(tzinfo=UTC)
-        return {partition: {"from": round(at.timestamp() * 1000)} for partition in self._names}
+        return {partition: {"from": epoch_ms(start)} for partition in self._names}
 
     def partitions(self, places: LogPlaces) -> LogPlaces:
         """All partitions: a new one from its first message on."""

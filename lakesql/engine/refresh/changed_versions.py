@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from lakesql.clock import epoch_ms
 from lakesql.compile.select import Select
 from lakesql.compile.storable import find_misused
 from lakesql.compile.table import TableSpec
@@ -68,7 +69,7 @@ def newest_version_ms(session: SparkSession, former: Entry | None, versions: Tab
     The entry of the refresh before this one says it; without one, where somebody else has written versions, these do.
     """
     if former is not None and former.event_time:
-        return round(datetime.fromisoformat(former.event_time).timestamp() * 1000)
+        return epoch_ms(datetime.fromisoformat(former.event_time))
     found = session.sql(versions.newest).head()
     return int(found[0]) if found is not None and found[0] is not None else 0
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakesql.clock import epoch_ms
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Broker, Brokers
@@ -37,7 +38,7 @@ class SparkKafka(SparkSource):
         stream = binding.stream
         reader = _of_topics(session.readStream, binding)
         if isinstance(stream.start, datetime):  # a partition without a record that young starts at its end
-            reader = reader.option("startingTimestamp", _milliseconds(stream.start))
+            reader = reader.option("startingTimestamp", epoch_ms(stream.start))
             reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
         else:
             reader = reader.option("startingOffsets", stream.start)
@@ -53,7 +54,7 @@ class SparkKafka(SparkSource):
         if isinstance(stream.start, datetime):  # which Spark has no word for
             broker = _broker(session, binding, brokers)
             topics = broker.find_topics(stream.origin, stream.place).values()
-            starts = broker.offsets_since(topics, _milliseconds(stream.start))
+            starts = broker.offsets_since(topics, epoch_ms(stream.start))
             reader = reader.option("startingOffsets", json.dumps(starts))
         return reader.load().drop("timestampType")
 
@@ -114,10 +115,6 @@ def _cluster(binding: StreamBinding) -> Kafka:
 
 def _broker(session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Broker:
     return brokers.of(session._jvm, _cluster(binding))
-
-
-def _milliseconds(start: datetime) -> int:
-    return round(start.timestamp() * 1000)
 
 
 def _of_topics(reader: Reader, binding: StreamBinding) -> Reader:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from lakesql.clock import epoch_ms
 from lakesql.engine.spark.gateway import java_class
 from lakesql.location import local_folder
 from lakesql.source.name_order import Folders, FoundFile, LocalFolders, NameOrder
@@ -165,12 +166,8 @@ def _read_page(page: Any) -> Iterator[tuple[str, int, int]]:
     found = [*_OBJECT.finditer(text)]
     if len(found) == size == text.count(", LastModified=") == text.count("S3Object(Key="):
         for each in found:
-            yield each[1], int(each[3]), _millis(each[2])
+            yield each[1], int(each[3]), epoch_ms(datetime.fromisoformat(each[2]))
         return
     for index in range(size):
         one = contents.get(index)
         yield str(one.key()), int(one.size()), int(one.lastModified().toEpochMilli())
-
-
-def _millis(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakesql.clock import epoch_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.found_files import SparkFolder, seed_seen
 from lakesql.engine.sources.globs import list_files
@@ -72,7 +73,7 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
         rows = rows.where(F.col("topic").rlike(f"^(?:{stream.origin.pattern})$"))
     is_record = F.col("r.partition").isNotNull()
     if isinstance(stream.start, datetime):
-        first_ms = round(stream.start.timestamp() * 1000)
+        first_ms = epoch_ms(stream.start)
         rows = rows.where(~is_record | (F.col("r.timestamp") >= first_ms))
     header = F.transform(
         "r.headers", lambda pair: F.struct(pair[0].alias("key"), _bytes(pair[1], F.get(pair, F.lit(2))).alias("value"))
