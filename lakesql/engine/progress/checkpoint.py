@@ -16,7 +16,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.gateway import is_missing_file, java_class
 from lakesql.progress.state import Checkpoint, Origin
 from lakesql.progress.stored import ORIGIN_FILE, VOID, LocalFiles
 from lakesql.project.files import write_atomically
@@ -45,7 +45,7 @@ class CheckpointFiles:
         try:
             stream = self._system.open(self._path(name))
         except Py4JJavaError as error:
-            if _is_missing(error):
+            if is_missing_file(error):
                 return None
             raise
         try:
@@ -60,7 +60,7 @@ class CheckpointFiles:
         try:
             found = self._system.listStatus(self._path(name))
         except Py4JJavaError as error:
-            if _is_missing(error):
+            if is_missing_file(error):
                 return []
             raise
         return [str(status.getPath().getName()) for status in found]
@@ -235,7 +235,3 @@ def modified_ms(session: SparkSession, file: SeenFile) -> int | None:
 
 def _dump(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
-
-
-def _is_missing(error: Py4JJavaError) -> bool:
-    return "FileNotFoundException" in str(error.java_exception.getClass().getName())

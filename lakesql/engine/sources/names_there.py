@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.clock import epoch_ms
-from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.gateway import is_missing_file, java_class
 from lakesql.location import local_folder
 from lakesql.source.name_order import Folders, FoundFile, LocalFolders, NameOrder
 
@@ -75,7 +75,7 @@ class _HadoopFolders:
         try:
             found = self._system.listStatus(java_class("org.apache.hadoop.fs.Path")(folder))
         except Py4JJavaError as error:
-            if _is_missing(error):
+            if is_missing_file(error):
                 return []
             raise
         self._stats = {}
@@ -98,14 +98,10 @@ class _HadoopFolders:
         try:
             found = self._system.getFileStatus(java_class("org.apache.hadoop.fs.Path")(f"{folder}/{name}"))
         except Py4JJavaError as error:
-            if _is_missing(error):
+            if is_missing_file(error):
                 raise FileNotFoundError(name) from None
             raise
         return int(found.getLen()), int(found.getModificationTime())
-
-
-def _is_missing(error: Py4JJavaError) -> bool:
-    return "FileNotFoundException" in str(error.java_exception.getClass().getName())
 
 
 PAGE = 1000

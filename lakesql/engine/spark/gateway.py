@@ -8,6 +8,7 @@ from typing import Any
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import JavaClass, JavaMember, java_import
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -109,6 +110,11 @@ def java_class(name: str, jvm: Any = None) -> Any:
     if name not in found:
         found[name] = _Remembering(name, client)
     return found[name]
+
+
+def is_missing_file(error: Py4JJavaError) -> bool:
+    """Whether Hadoop says that a file or a folder is not there."""
+    return "FileNotFoundException" in str(error.java_exception.getClass().getName())
 
 
 def remember_classes() -> None:
