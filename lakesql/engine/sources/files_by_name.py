@@ -13,38 +13,25 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.files import SparkFiles
-from lakesql.engine.sources.names_there import names_there
-from lakesql.engine.sources.planned_files import PlannedFiles, order_of
-from lakesql.engine.sources.spark_source import PlannedBatches, Planning, check_origin
-from lakesql.source.empty import explain_no_files
+from lakesql.engine.sources.planned_files import PlannedFiles, SparkPlannedFiles, shown_files
+from lakesql.engine.sources.spark_source import PlannedBatches, Planning
 from lakesql.source.files_by_name import FilesByName, TakenNames, names_taken
 from lakesql.source.name_order import FoundFile
 from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position
 
 
-class SparkFilesByName(SparkFiles):
+class SparkFilesByName(SparkPlannedFiles):
     """Plain files of a stream that says `ordered_by: name`."""
 
     kind: ClassVar[str] = FilesByName.kind
-
-    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """Nothing that Spark streams: `planned_batches` reads it."""
-        raise AssertionError("Spark does not stream files in the order of their names")
 
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
         """Some files at a time, in the order of their names."""
         return _ByName(PlannedFiles(session, binding, planning))
-
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
-        """Whether there is a file at all. Which are passed over, each listing says."""
-        return find_any(session, binding)
 
     def seed(
         self,
@@ -61,34 +48,11 @@ class SparkFilesByName(SparkFiles):
         if start_ms is None:
             return SeededSource()
         taken = TakenNames()
-        for file in names_there(session, order_of(binding)).files(""):
-            if file.is_hidden:
-                continue
+        for file in shown_files(session, binding):
             if file.modified_ms >= start_ms:
                 break
             taken = taken.plus([file])
         return SeededSource(taken.position if taken.files else None)
-
-    def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
-    ) -> tuple[list[str], str]:
-        """The names of those files that were read, and are gone; and how many are there."""
-        return find_gone(session, binding, seen())
-
-
-def find_any(session: SparkSession, binding: StreamBinding) -> SourceState:
-    """Whether a stream has a file at all, of which S3 is asked for a thousand, and others folder by folder."""
-    check_origin(binding)
-    is_there = any(not file.is_hidden for file in names_there(session, order_of(binding)).files(""))
-    assert binding.glob is not None
-    nothing = "" if is_there else explain_no_files(binding.glob)
-    return SourceState(binding.stream.name, binding.source.kind, nothing=nothing)
-
-
-def find_gone(session: SparkSession, binding: StreamBinding, seen: Sequence[SeenFile]) -> tuple[list[str], str]:
-    """The names of files that were read, and are gone; and how many are there, in words."""
-    there = {file.name for file in names_there(session, order_of(binding)).files("") if not file.is_hidden}
-    return sorted(file.path for file in seen if file.path not in there), count(len(there), "file")
 
 
 class _ByName(PlannedBatches):

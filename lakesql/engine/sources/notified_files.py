@@ -16,11 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers, open_broker
-from lakesql.engine.sources.files import SparkFiles
-from lakesql.engine.sources.files_by_name import find_any, find_gone
 from lakesql.engine.sources.kafka import read_between
-from lakesql.engine.sources.names_there import names_there
-from lakesql.engine.sources.planned_files import PlannedFiles, name_some, order_of
+from lakesql.engine.sources.planned_files import PlannedFiles, SparkPlannedFiles, name_some, shown_files
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning
 from lakesql.source.known_files import TIME_UNKNOWN, KnownFiles
 from lakesql.source.name_order import FoundFile
@@ -36,14 +33,10 @@ GRACE_MS = 600_000
 """So long a listing waits for the event of a file that it finds, or as long as it takes to the next listing."""
 
 
-class SparkNotifiedFiles(SparkFiles):
+class SparkNotifiedFiles(SparkPlannedFiles):
     """Plain files of a stream that has `notifications`."""
 
     kind: ClassVar[str] = NotifiedFiles.kind
-
-    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """Nothing that Spark streams: `planned_batches` reads it."""
-        raise AssertionError("Spark does not stream files that events tell of")
 
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
@@ -55,7 +48,7 @@ class SparkNotifiedFiles(SparkFiles):
         """Whether there is a file at all. Raises `RunError` (`unknown-topic`) where the topic is not there."""
         source = _source(binding)
         brokers.of(session._jvm, source.kafka).topics([source.topic], binding.stream.place)
-        return find_any(session, binding)
+        return super().state_now(session, binding, brokers)
 
     def seed(
         self,
@@ -70,15 +63,9 @@ class SparkNotifiedFiles(SparkFiles):
             return SeededSource(position, listed=tuple(seen(events_read(position).files)))
         if start_ms is None:
             return SeededSource()
-        there = (file for file in names_there(session, order_of(binding)).files("") if not file.is_hidden)
-        listed = tuple(SeenFile(file.name, file.modified_ms) for file in there if file.modified_ms < start_ms)
+        older = (file for file in shown_files(session, binding) if file.modified_ms < start_ms)
+        listed = tuple(SeenFile(file.name, file.modified_ms) for file in older)
         return SeededSource(EventsRead(files=len(listed)).position if listed else None, listed=listed)
-
-    def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
-    ) -> tuple[list[str], str]:
-        """The names of those files that were read, and are gone; and how many are there."""
-        return find_gone(session, binding, seen())
 
 
 def _source(binding: StreamBinding) -> NotifiedFiles:

@@ -6,7 +6,7 @@ read. All files are listed now and then, beside the lists of those that were rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.clock import now_ms
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.files import SparkFiles
 from lakesql.engine.sources.names_there import NamesThere, names_there
 from lakesql.engine.sources.read_files import RECORD_BYTES, measure_lines
@@ -25,10 +26,13 @@ from lakesql.engine.sources.spark_source import Planning, check_origin
 from lakesql.errors import RunError
 from lakesql.events import FilesLate, FilesLeftOut
 from lakesql.location import local_folder
+from lakesql.source.empty import explain_no_files
 from lakesql.source.known_files import Index, KnownFiles, is_listing_due, read_index, read_seeded
 from lakesql.source.left_out import explain_changed, explain_hidden
 from lakesql.source.name_order import FoundFile, NameOrder
 from lakesql.source.pattern import without_scheme
+from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SourceState
 
 BATCH_FILES = 10_000
 """So many files a batch has at most, however small they are: each is a path that Spark is given."""
@@ -38,6 +42,30 @@ FINDERS = 8
 
 NAMED = 3
 """How many files are named where something is said of some."""
+
+
+class SparkPlannedFiles(SparkFiles):
+    """Plain files that Spark does not stream: a kind says how its batches find them."""
+
+    def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
+        """Nothing that Spark streams: `planned_batches` reads it."""
+        raise AssertionError("Spark does not stream files whose batches are planned")
+
+    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+        """Whether there is a file at all, of which S3 is asked for a thousand, and others folder by folder. Which are
+        passed over, each listing says."""
+        check_origin(binding)
+        assert binding.glob is not None
+        is_there = any(True for _ in shown_files(session, binding))
+        nothing = "" if is_there else explain_no_files(binding.glob)
+        return SourceState(binding.stream.name, binding.source.kind, nothing=nothing)
+
+    def holdings(
+        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+    ) -> tuple[list[str], str]:
+        """The names of those files that were read, and are gone; and how many are there."""
+        there = {file.name for file in shown_files(session, binding)}
+        return sorted(file.path for file in seen() if file.path not in there), count(len(there), "file")
 
 
 class PlannedFiles:
@@ -214,6 +242,11 @@ def order_of(binding: StreamBinding) -> NameOrder:
     """The order of a stream's files."""
     assert binding.glob is not None
     return NameOrder(binding.source.places[0], binding.glob)
+
+
+def shown_files(session: SparkSession, binding: StreamBinding) -> Iterator[FoundFile]:
+    """The files of a stream in the order of their names, but those that Spark passes over."""
+    return (file for file in names_there(session, order_of(binding)).files("") if not file.is_hidden)
 
 
 def name_some(names: Iterable[str], files: int = 0) -> str:
