@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.broker import Brokers, open_broker
+from lakesql.engine.sources.broker import Broker, Brokers, open_broker
 from lakesql.engine.sources.kafka import read_between
 from lakesql.engine.sources.planned_files import PlannedFiles, SparkPlannedFiles, name_some, shown_files
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning
@@ -95,6 +95,8 @@ class _Notified(PlannedBatches):
         self._must_be_listed = False
         self._told: list[FoundFile] = []
         self._told_to: Mapping[int, int] = {}
+        self._held = ExitStack()
+        self._broker: Broker | None = None
 
     def find_last(self, position: Position) -> Position:
         """Behind the events that are there."""
@@ -118,6 +120,10 @@ class _Notified(PlannedBatches):
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
         """The raw records of the files that were planned."""
         return self._files.read_batch(events_read(start).files, events_read(end).files)
+
+    def close(self) -> None:
+        """Let go of the broker, whose connection is kept from batch to batch."""
+        self._held.close()
 
     def _plan(self, at: EventsRead, offsets: Mapping[int, int], found: Sequence[FoundFile]) -> Position:
         self._files.plan(at.files, found)
@@ -158,11 +164,11 @@ class _Notified(PlannedBatches):
         return replace(at, offsets=offsets)
 
     def _ends(self) -> _Ends:
-        with open_broker(self._files.session._jvm, self._source.kafka) as broker:
-            topics = broker.topics([self._source.topic], self._files.binding.stream.place).values()
-            return _Ends(
-                broker.beginning_offsets(topics)[self._source.topic], broker.end_offsets(topics)[self._source.topic]
-            )
+        if self._broker is None:
+            self._broker = self._held.enter_context(open_broker(self._files.session._jvm, self._source.kafka))
+        topic, place = self._source.topic, self._files.binding.stream.place
+        topics = self._broker.topics([topic], place).values()
+        return _Ends(self._broker.beginning_offsets(topics)[topic], self._broker.end_offsets(topics)[topic])
 
     def _next_told(self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]) -> Position:
         """Behind the next files that events tell of, not behind the offsets of a limit."""
