@@ -80,7 +80,7 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
         for stream, connection in wanted:
             with open_broker(jvm, connection) as broker:
                 topics = broker.find_topics(stream.origin, stream.place)
-                records = sorted(broker.read_newest(topics.values(), SAMPLE), key=_age)
+                records = broker.read_newest(topics.values(), SAMPLE)
             found = find_columns(records, stream)
             if found is not None and not found.schema_fields:
                 what = f"The records of stream '{stream.name}' carry no schema, and it declares no columns."
@@ -185,11 +185,7 @@ def _recorded(origin: StreamOrigin, folder: Path, *, newest: bool) -> list[RawRe
             if len(found) >= SAMPLE:
                 break
         records += found
-    return sorted(records, key=_age)
-
-
-def _age(record: RawRecord) -> tuple[int, int, int]:
-    return record.timestamp_ms, record.partition, record.offset
+    return sorted(records, key=lambda record: record.age)
 
 
 def _as_yaml(columns: Iterable[Column]) -> str:

@@ -141,9 +141,7 @@ def _read_topic(source: Source, asked: AskedContract, say: Callable[[str], None]
 
     jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), say)
     with open_java(find_java(os.environ), jars) as jvm, open_broker(jvm, source.cluster) as broker:
-        topics = broker.find_topics(origin)
-        records = broker.read_newest(topics.values(), asked.rows)
-        return sorted(records, key=lambda each: (each.timestamp_ms, each.partition, each.offset))
+        return broker.read_newest(broker.find_topics(origin).values(), asked.rows)
 
 
 def _find_registry(target: Target, asked: AskedContract) -> NamedRegistry | None:

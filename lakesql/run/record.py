@@ -64,9 +64,7 @@ def record_stream(
         folders = {topic: folder / recorded_folder(topic) for topic in topics}
         if not replace:
             _check_empty(folders.values())
-        found = sorted(
-            broker.read_newest(topics.values(), rows), key=lambda each: (each.timestamp_ms, each.partition, each.offset)
-        )
+        found = broker.read_newest(topics.values(), rows)
     lines: dict[str, list[str]] = {topic: [] for topic in topics}
     counts: Counter[str] = Counter()
     for record in mask_records(found, masking) if masking else found:

@@ -30,6 +30,11 @@ class RawRecord:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
+    @property
+    def age(self) -> tuple[int, int, int]:
+        """What records are sorted by, the oldest first."""
+        return self.timestamp_ms, self.partition, self.offset
+
 
 def parse_line(line: str, topic: str) -> RawRecord | None:
     """The record of a line that `render_record` has written, or a person; None where it is none."""

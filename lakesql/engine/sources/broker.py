@@ -140,8 +140,8 @@ class Broker:
             found[topic][partition] = int(answers.get(key).offset())
         return found
 
-    def read_newest(self, topics: Collection[Topic], count: int) -> Iterator[RawRecord]:
-        """About the newest `count` records of the topics, of each partition its share; a partition's in their order.
+    def read_newest(self, topics: Collection[Topic], count: int) -> list[RawRecord]:
+        """About the newest `count` records of the topics, of each partition its share, in the order of their age.
 
         Fewer where offsets belong to no record: to marks of transactions, or to what was compacted away.
         """
@@ -157,16 +157,18 @@ class Broker:
         settings = {"key.deserializer": deserializer, "value.deserializer": deserializer, "enable.auto.commit": "false"}
         properties = _properties(self._jvm, {**client_options(self._connection), **settings})
         consumer = self._class(f"{_KAFKA}clients.consumer.KafkaConsumer")(properties)
+        found: list[RawRecord] = []
         try:
             for topic, partition, at, until in wanted:
                 place = self._class(f"{_KAFKA}common.TopicPartition")(topic, partition)
                 consumer.assign([place])
                 consumer.seek(place, at)
-                yield from self._read_until(consumer, place, until)
+                found += self._read_until(consumer, place, until)
         except Py4JJavaError as error:
             raise _explain(error.java_exception, self._connection) from None
         finally:
             consumer.close()
+        return sorted(found, key=lambda record: record.age)
 
     def _read_until(self, consumer: Any, place: Any, until: int) -> Iterator[RawRecord]:
         wait = self._class("java.time.Duration").ofMillis(500)
