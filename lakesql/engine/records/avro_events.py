@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from lakesql.engine.records.avro_value import MISFIT, TAIL, with_tail
+from lakesql.engine.records.cases import first_of
 from lakesql.engine.records.frame import body_of, nameless, schema_id
 from lakesql.registry.avro import parse_avro
 from lakesql.registry.connect_schema import connect_schema, without_meanings
@@ -46,15 +47,10 @@ def as_arrived(records: DataFrame) -> DataFrame:
 
 def _read(side: str, schemas: StreamSchemas) -> Column:
     """A struct of the text in `json`, and of whether it `is_whole`; NULL where no schema reads it."""
-    found: Column | None = None
-    for each in schemas.known:
-        reader = _reader(each)
-        if reader is None:
-            continue
-        read, is_own = reader(F.concat(body_of(schemas.wire, side), F.lit(TAIL))), F.col(_IDS)[side] == F.lit(each.id)
-        found = F.when(is_own, read) if found is None else found.when(is_own, read)
-    nothing = F.lit(None).cast("struct<json:string,is_whole:boolean>")
-    return nothing if found is None else found.otherwise(nothing)
+    body = F.concat(body_of(schemas.wire, side), F.lit(TAIL))
+    readers = ((each.id, reader) for each in schemas.known if (reader := _reader(each)) is not None)
+    read = ((F.col(_IDS)[side] == F.lit(id_), reader(body)) for id_, reader in readers)
+    return first_of(read, F.lit(None).cast("struct<json:string,is_whole:boolean>"))
 
 
 def _reader(each: Registered) -> Callable[[Column], Column] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakesql.engine.records.cases import first_of
 from lakesql.registry.connection import Wire
 from lakesql.registry.schemas import StreamSchemas
 
@@ -74,15 +75,15 @@ def body_of(wire: Wire, side: str = "value") -> Column:
 
 def unread(wire: Wire, unusable: Iterable[tuple[int, str]]) -> Column:
     """Why a record that no reader reads is a dead letter: what is said of its id, or that it names none."""
-    known = F.col(SCHEMA)
-    said: Column | None = None
-    for id_, why in unusable:
-        text = f"schema id {id_} {why}"
-        if id_ == 0 and wire == "confluent":
-            text += ": an id of eight bytes begins so too, which `wire: apicurio` reads"
-        said = F.when(known == id_, F.lit(text)) if said is None else said.when(known == id_, F.lit(text))
-    none = nameless(wire)
-    return none if said is None else said.otherwise(none)
+    said = ((F.col(SCHEMA) == id_, F.lit(_say_unusable(wire, id_, why))) for id_, why in unusable)
+    return first_of(said, nameless(wire))
+
+
+def _say_unusable(wire: Wire, id_: int, why: str) -> str:
+    text = f"schema id {id_} {why}"
+    if id_ == 0 and wire == "confluent":
+        text += ": an id of eight bytes begins so too, which `wire: apicurio` reads"
+    return text
 
 
 def nameless(wire: Wire, side: str = "value") -> Column:

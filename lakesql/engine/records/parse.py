@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_columns
+from lakesql.engine.records.cases import first_of
 from lakesql.engine.records.csv_numbers import is_marked, is_too_large, plain_number
 from lakesql.engine.records.csv_text import (
     CsvHeader,
@@ -227,7 +228,7 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
 def _detail(contract: Contract) -> Column:
     """What is wrong with a record, in words."""
-    return _first_of((fault.holds, fault.detail()) for fault in _faults(contract))
+    return first_of(((fault.holds, fault.detail()) for fault in _faults(contract)), F.lit(None).cast("string"))
 
 
 def unless_of_registry(detail: Column) -> Column:
@@ -560,15 +561,7 @@ def missing_reason(required: Iterable[str]) -> Column:
 
 
 def _first_reason(faults: Iterable[_RecordFault]) -> Column:
-    return _first_of((fault.holds, F.lit(fault.reason)) for fault in faults)
-
-
-def _first_of(branches: Iterable[tuple[Column, Column]]) -> Column:
-    """The value of the first branch whose condition holds, in one CASE; NULL where none does."""
-    found: Column | None = None
-    for holds, value in branches:
-        found = F.when(holds, value) if found is None else found.when(holds, value)
-    return F.lit(None).cast("string") if found is None else found
+    return first_of(((fault.holds, F.lit(fault.reason)) for fault in faults), F.lit(None).cast("string"))
 
 
 @cache

@@ -12,6 +12,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from lakesql.engine.records.avro_reader import ReaderGroup, Readers, make_readers
 from lakesql.engine.records.avro_value import TAIL, struct_of, with_tail
+from lakesql.engine.records.cases import first_of
 from lakesql.engine.records.frame import SCHEMA, body_of, unread
 from lakesql.engine.records.schema_reading import Columns, Reading, choose_row
 from lakesql.engine.spark.gateway import java_class
@@ -41,13 +42,11 @@ def _readers_of(schemas: StreamSchemas, columns: tuple[tuple[str, T.DataType], .
 def _read_group(group: ReaderGroup, body: Column) -> Column:
     """What is read of the records of a group's writers; NULL for others."""
     options = {"mode": "PERMISSIVE", "avroSchema": with_tail(group.reader)}
-    found: Column | None = None
-    for id_, writer in group.writers:
-        read = from_avro(F.concat(body, F.lit(TAIL)), with_tail(writer), options)
-        is_own = F.col(SCHEMA) == F.lit(id_)
-        found = F.when(is_own, read) if found is None else found.when(is_own, read)
-    assert found is not None, "a group has writers"
-    return found
+    read = (
+        (F.col(SCHEMA) == F.lit(id_), from_avro(F.concat(body, F.lit(TAIL)), with_tail(writer), options))
+        for id_, writer in group.writers
+    )
+    return first_of(read, F.lit(None))
 
 
 @cache

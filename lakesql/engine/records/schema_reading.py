@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.engine.records.cases import first_of
 from lakesql.engine.records.frame import SCHEMA
 
 Columns = tuple[tuple[str, T.DataType], ...]
@@ -28,9 +29,5 @@ def choose_row(
     rows: Sequence[tuple[Sequence[int], Column]], columns: Columns, corrupt: str, otherwise: Column
 ) -> Column:
     """The row of a record: that of its id, or one of NULLs in which `corrupt` says why there is none."""
-    chosen: Column | None = None
-    for ids, row in rows:
-        is_own = F.col(SCHEMA).isin([*ids])
-        chosen = F.when(is_own, row) if chosen is None else chosen.when(is_own, row)
     nothing = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in columns), otherwise.alias(corrupt))
-    return nothing if chosen is None else chosen.otherwise(nothing)
+    return first_of(((F.col(SCHEMA).isin([*ids]), row) for ids, row in rows), nothing)
