@@ -59,6 +59,7 @@ LAYERS = (
         "json_values",
         "counts",
         "location",
+        "varints",
     ),
 )
 """From top to bottom: a module imports its own layer and those below."""

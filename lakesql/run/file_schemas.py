@@ -14,6 +14,7 @@ from lakesql.stream.avro_columns import avro_fields
 from lakesql.stream.found_contract import TypedField
 from lakesql.stream.seen_values import common_type
 from lakesql.stream.types import field_name, parse_type
+from lakesql.varints import read_varint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,10 +250,5 @@ def _read_bytes(head: bytes, at: int) -> tuple[bytes, int]:
 
 def _read_long(head: bytes, at: int) -> tuple[int, int]:
     """A whole number of variable length, of which the lowest bit is the sign."""
-    value = shift = 0
-    while True:
-        byte = head[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
+    value, at = read_varint(head, at)
+    return (value >> 1) ^ -(value & 1), at

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
+from lakesql.varints import read_varint
+
 
 @dataclass(frozen=True, slots=True)
 class CreatedObject:
@@ -106,31 +108,19 @@ def _fields(message: bytes) -> dict[int, bytes]:
     """The fields of a message of Protobuf by their numbers; of one that stands several times, the last."""
     found, at = dict[int, bytes](), 0
     while at < len(message):
-        tag, at = _varint(message, at)
+        tag, at = read_varint(message, at)
         number, kind = tag >> 3, tag & 7
         size = {_FIXED64: 8, _FIXED32: 4}.get(kind, 0)
         if kind == _VARINT:
             start = at
-            _, at = _varint(message, at)
+            _, at = read_varint(message, at)
             found[number] = message[start:at]
             continue
         if kind == _BYTES:
-            size, at = _varint(message, at)
+            size, at = read_varint(message, at)
         elif not size:
             raise ValueError("it is neither JSON nor Protobuf")
         if at + size > len(message):
             raise ValueError("it is cut short")
         found[number], at = message[at : at + size], at + size
     return found
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A whole number from a place on, and the place behind it."""
-    number = shift = 0
-    while at < len(message) and shift < 64:
-        byte, at = message[at], at + 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, at
-        shift += 7
-    raise ValueError("it is cut short")
