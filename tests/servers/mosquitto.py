@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.servers.process import LOOPBACK, accepts, free_ports, spawn, stop, wait_until
 
 STARTS_WITHIN_S = 20
+ACKNOWLEDGED_WITHIN_S = 30
 
 
 class Mosquitto:
@@ -39,6 +44,16 @@ class Mosquitto:
         path = f"{os.environ.get('PATH', '')}:/usr/sbin"
         self._process = spawn(["mosquitto", "-c", conf], output, {**os.environ, "PATH": path})
         wait_until(lambda: accepts(self.port), self._process, output, STARTS_WITHIN_S)
+
+    def send(self, messages: Iterable[tuple[str, str]], retain: bool = False) -> None:
+        """Publish values to topics; each is acknowledged before the next one is sent."""
+        client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+        client.connect(LOOPBACK, self.port)
+        client.loop_start()
+        for topic, value in messages:
+            client.publish(topic, value, qos=1, retain=retain).wait_for_publish(ACKNOWLEDGED_WITHIN_S)
+        client.disconnect()
+        client.loop_stop()
 
     def kill(self) -> None:
         """End it at once."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.servers.kinesis import KinesisServer
 from tests.servers.process import running
-from tests.sources.kills import kill_at, run_two
+from tests.sources.runs import check_kills, numbers, run_two
 from tests.spark.project import Project
 
 STREAM = "orders"
@@ -86,10 +86,6 @@ def stream(project: Project, server: KinesisServer, request: pytest.FixtureReque
     client.close()
 
 
-def numbers(project: Project) -> list[int]:
-    return sorted(row["id"] for row in project.rows("m", "id"))
-
-
 def test_shards_split_and_merge_and_each_record_is_there_once(project: Project, stream: Stream) -> None:
     stream.send(300)
     project.run().check()
@@ -115,19 +111,7 @@ def test_shards_split_and_merge_and_each_record_is_there_once(project: Project, 
 
 
 def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, stream: Stream) -> None:
-    stream.send(20)
-    project.run().check()
-    for step in ("look-up", "stage", "publish", "finish"):
-        stream.send(20)
-        kill_at(project, step)
-        stream.send(5)
-        stream.split() if step == "stage" else None
-    project.run().check()
-    assert numbers(project) == stream.sent
-    (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
-    stream.send(20)
-    project.run().check()
-    assert numbers(project) == stream.sent
+    check_kills(project, stream, lambda step: stream.split() if step == "stage" else None)
 
 
 def test_two_runners_at_once(project: Project, stream: Stream) -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import paho.mqtt.client as mqtt
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 
 from lakesql.source import mqtt as source
 from lakesql.source import mqtt_files as files
 from lakesql.source import mqtt_taker
 from tests.servers.mosquitto import Mosquitto
-from tests.servers.process import LOOPBACK, running
-from tests.sources.kills import REPOSITORY, kill_at
+from tests.servers.process import running
+from tests.sources.runs import REPOSITORY, STEPS, kill_at, lose_checkpoint, numbers
 from tests.spark.project import Project
 
 
@@ -35,16 +34,9 @@ class Sensors:
         self.sent: list[int] = []
 
     def send(self, count: int) -> None:
-        client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
-        client.connect(LOOPBACK, self.broker.port)
-        client.loop_start()
-        first = len(self.sent)
-        for number in range(first, first + count):
-            value = json.dumps({"id": number})
-            client.publish(f"plant/{number % 3}/temperature", value, qos=1).wait_for_publish(30)
-        client.disconnect()
-        client.loop_stop()
-        self.sent += range(first, first + count)
+        more = range(len(self.sent), len(self.sent) + count)
+        self.broker.send((f"plant/{number % 3}/temperature", json.dumps({"id": number})) for number in more)
+        self.sent += more
 
 
 @pytest.fixture
@@ -65,10 +57,6 @@ def stop_takers() -> None:
     mqtt_taker._TAKERS.clear()
 
 
-def numbers(project: Project) -> list[int]:
-    return sorted(row["id"] for row in project.rows("m", "id"))
-
-
 def test_each_message_is_there_once_with_its_topic(project: Project, sensors: Sensors) -> None:
     sensors.send(30)
     project.run().check()
@@ -85,13 +73,13 @@ def test_each_message_is_there_once_with_its_topic(project: Project, sensors: Se
 
 def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, sensors: Sensors) -> None:
     stop_takers()
-    for step in ("look-up", "stage", "publish", "finish"):
+    for step in STEPS:
         sensors.send(10)
         kill_at(project, step)
     sensors.send(5)
     project.run().check()
     assert numbers(project) == sensors.sent
-    (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
+    lose_checkpoint(project)
     sensors.send(5)
     project.run().check()
     assert numbers(project) == sensors.sent
@@ -155,14 +143,8 @@ def test_the_sensors_of_the_docs(project: Project, broker: Mosquitto) -> None:
         project.write(path, text)
     project.connections["sensors"] = {"type": "mqtt", "url": broker.url, "log": "mqtt"}
     project.run().check()
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
-    client.connect(LOOPBACK, broker.port)
-    client.loop_start()
-    for minute in (0, 0, 1, 1, 1, 30):
-        reading = json.dumps({"at": f"2026-03-01T08:{minute:02}:00Z", "value": minute})
-        client.publish("plant/d1/temperature", reading, qos=1).wait_for_publish(30)
-    client.disconnect()
-    client.loop_stop()
+    readings = [{"at": f"2026-03-01T08:{minute:02}:00Z", "value": minute} for minute in (0, 0, 1, 1, 1, 30)]
+    broker.send(("plant/d1/temperature", json.dumps(reading)) for reading in readings)
     project.run().check()
     rows = project.rows("readings", "at")
     assert [(row["device"], row["metric"], row["value"]) for row in rows] == [

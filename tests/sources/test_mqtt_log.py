@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import paho.mqtt.client as mqtt
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 
 from lakesql.errors import LakesqlError, ProfileError, TransientError
 from lakesql.source import mqtt_files as log_of_files
@@ -18,7 +16,7 @@ from lakesql.source.log import LogExpiredError
 from lakesql.source.mqtt import Mqtt, MqttLog
 from lakesql.source.mqtt_taker import Taker
 from tests.servers.mosquitto import Mosquitto
-from tests.servers.process import LOOPBACK, running
+from tests.servers.process import running
 
 TOPIC = "plant/+/state"
 
@@ -44,19 +42,8 @@ def takers() -> Iterator[list[Taker]]:
         taker.stop()
 
 
-def client_of(broker: Mosquitto, id_: str = "") -> mqtt.Client:
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=id_, protocol=mqtt.MQTTv5)
-    client.connect(LOOPBACK, broker.port)
-    client.loop_start()
-    return client
-
-
-def send(broker: Mosquitto, *values: str, topic: str = "plant/1/state", retain: bool = False) -> None:
-    client = client_of(broker)
-    for value in values:
-        client.publish(topic, value, qos=1, retain=retain).wait_for_publish(10)
-    client.disconnect()
-    client.loop_stop()
+def send(broker: Mosquitto, *values: str, retain: bool = False) -> None:
+    broker.send((("plant/1/state", value) for value in values), retain)
 
 
 def take(connection: Mqtt, takers: list[Taker]) -> Taker:

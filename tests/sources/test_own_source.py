@@ -15,7 +15,7 @@ import redis
 from lakesql.events import Noted
 from tests.servers.process import running
 from tests.servers.redis import Redis
-from tests.sources.kills import REPOSITORY, kill_at
+from tests.sources.runs import REPOSITORY, kill_at, lose_checkpoint, numbers
 from tests.spark.project import Project
 
 PAGE = REPOSITORY / "docs" / "own-sources.md"
@@ -46,10 +46,6 @@ def send(bus: redis.Redis, *numbers: int) -> None:
         bus.xadd("orders", {"value": json.dumps({"id": number}), "key": str(number)})
 
 
-def numbers(project: Project) -> list[int]:
-    return [row["id"] for row in project.rows("m", "id")]
-
-
 def test_a_source_of_the_page_is_run_killed_rewound_and_rebuilt(project: Project, bus: redis.Redis) -> None:
     send(bus, *range(10))
     bus.xadd("orders", {"value": "no JSON"})
@@ -69,7 +65,7 @@ def test_a_source_of_the_page_is_run_killed_rewound_and_rebuilt(project: Project
     assert numbers(project) == [*range(13)]
 
     # Without a checkpoint it goes on by the table's ledger.
-    (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
+    lose_checkpoint(project)
     send(bus, 13)
     project.run().check()
     assert numbers(project) == [*range(14)]

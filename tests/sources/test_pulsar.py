@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers.process import running
 from tests.servers.pulsar import PulsarServer
-from tests.sources.kills import kill_at
+from tests.sources.runs import check_kills, numbers
 from tests.spark.project import Project
 
 
@@ -63,10 +63,6 @@ def topic(project: Project, server: PulsarServer) -> Iterator[Topic]:
     topic.client.close()
 
 
-def numbers(project: Project) -> list[int]:
-    return sorted(row["id"] for row in project.rows("m", "id"))
-
-
 def test_each_message_is_there_once_and_partitions_are_added(project: Project, topic: Topic) -> None:
     topic.send(500)
     project.run().check()
@@ -90,18 +86,7 @@ def test_each_message_is_there_once_and_partitions_are_added(project: Project, t
 
 
 def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, topic: Topic) -> None:
-    topic.send(20)
-    project.run().check()
-    for step in ("look-up", "stage", "publish", "finish"):
-        topic.send(20)
-        kill_at(project, step)
-        topic.send(5)
-    project.run().check()
-    assert numbers(project) == topic.sent
-    (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
-    topic.send(20)
-    project.run().check()
-    assert numbers(project) == topic.sent
+    check_kills(project, topic)
 
 
 def test_limits_cut_within_batches_of_the_producer(project: Project, topic: Topic) -> None:

@@ -1,4 +1,4 @@
-"""Runners that are killed at a step of a batch, as tests/crash has them."""
+"""Runs of a model `m` over a queue: what it has, runners that are killed as tests/crash kills them, and two at once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,50 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from tests.spark.project import Project
 
 REPOSITORY = Path(__file__).parents[2]
+STEPS = ("look-up", "stage", "publish", "finish")
+
+
+class Sender(Protocol):
+    """A topic, and the numbers of what was sent to it."""
+
+    sent: list[int]
+
+    def send(self, count: int) -> None:
+        """So many records more, with the next numbers."""
+
+
+def numbers(project: Project) -> list[int]:
+    """Those that the model has, in their order, each as often as it is there."""
+    return [row["id"] for row in project.rows("m", "id")]
+
+
+def lose_checkpoint(project: Project) -> None:
+    """The model goes on by its table's ledger."""
+    (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
+
+
+def check_kills(project: Project, topic: Sender, after: Callable[[str], None] = lambda step: None) -> None:
+    """Each record is there once, whatever step a runner is killed at, and without the checkpoint that it wrote."""
+    topic.send(20)
+    project.run().check()
+    for step in STEPS:
+        topic.send(20)
+        kill_at(project, step)
+        topic.send(5)
+        after(step)
+    project.run().check()
+    assert numbers(project) == topic.sent
+    lose_checkpoint(project)
+    topic.send(20)
+    project.run().check()
+    assert numbers(project) == topic.sent
 
 
 def kill_at(project: Project, step: str, model: str = "m") -> None:
