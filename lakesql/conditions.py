@@ -411,9 +411,23 @@ CONDITIONS: dict[str, Condition] = {
         "The commit that a project is to be compared with is not there.",
         "Correct the name after --against, or fetch it.",
     ),
+    "group-column": Condition(
+        "A rule in `tables={'columns': …}` of a group changes a column of a table's key, or leaves a table no column.",
+        "Name other columns in the rule, or give the table a model of its own: `models/GROUP.TABLE.sql`.",
+    ),
+    "group-key": Condition(
+        "A table of a feed has no primary key, and the mode of the group that mirrors it needs one.",
+        "Leave it out (`tables={'exclude': ['public.log']}`), or give it a model of its own in mode `append`: "
+        "`models/GROUP.TABLE.sql`.",
+    ),
     "group-not-in-keys": Condition(
         "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
         "Select it and add it to `keys`, use `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
+    ),
+    "group-stream": Condition(
+        "The file of a group reads something of which no tables are made: no change feed, files, several streams, "
+        "or one that declares columns.",
+        "Let it read one change feed by `{{ stream('…') }}` that declares neither `columns` nor a `key`.",
     ),
     "input-expired": Condition(
         "A view says `refresh='incremental'`, and the snapshot of a table that its rows were made of is gone: it "
@@ -574,6 +588,11 @@ CONDITIONS: dict[str, Condition] = {
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
         "Call it, `stream('orders')`, or read a field, `target.name`.",
+    ),
+    "new-table": Condition(
+        "A table has come into a feed that the project does not know, and its group says `new_tables: refuse`. The "
+        "other tables were written.",
+        "`lakesql schema pull STREAM` brings it into the project; `tables={'exclude': […]}` leaves it out.",
     ),
     "no-columns": Condition(
         "A stream declares no columns, and its records do not say them: none was seen on this target, they carry no "
@@ -1007,6 +1026,10 @@ CONDITIONS: dict[str, Condition] = {
         "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out. A stateful model: `--to start`; "
         "without `keys`, drop the table first.",
     ),
+    "table-left-out": Condition(
+        "A table has come into a feed that the project does not know, and its group says `new_tables: ignore`.",
+        "`lakesql schema pull STREAM` brings it into the project; `tables={'exclude': […]}` says that it is meant.",
+    ),
     "table-missing": Condition(
         "A table that a command wants to read is not in the catalog.",
         "Run the model that writes it, or correct the name. That of a seed is filled by `lakesql seed`.",
@@ -1029,6 +1052,11 @@ CONDITIONS: dict[str, Condition] = {
     "table-rebuilt": Condition(
         "While a run had a model, its table was rebuilt from another version of the model.",
         "Start the run again: it continues with the version that is in the project now.",
+    ),
+    "table-unfit": Condition(
+        "A table of a feed was found by a run and gets no model in its group: it has no key, a column of a type "
+        "that no table has, or the name of another one. The other tables were written.",
+        "Do what the message says; `tables={'exclude': […]}` leaves the table out.",
     ),
     "table-unreadable": Condition(
         "The catalog knows a table, and its metadata or data files cannot be read: they do not exist, may not be "
@@ -1188,6 +1216,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-selector": Condition(
         "There is no selector of this name in selectors.yml.",
         "Correct the name, or define it.",
+    ),
+    "unknown-source-table": Condition(
+        "A name of a table of a feed is that of none which a file declares or a run has found.",
+        "Correct it. `lakesql schema pull STREAM` brings the tables of the feed into the project.",
     ),
     "unknown-stream": Condition(
         "`stream('…')` names neither a declared stream nor a model, or `lakesql record` is given a stream that is not "

@@ -434,6 +434,16 @@ def check_name(node: Node) -> str:
     raise ProjectError.of("bad-name", f"{node.shown} is not a name.", place=node.place)
 
 
+def check_model_name(node: Node) -> str:
+    """The name of a model: one as `check_name` has it, or that of a group, a dot, and that of one of its models."""
+    if not isinstance(node.value, str) or "." not in node.value:
+        return check_name(node)
+    group, _, name = node.value.partition(".")
+    for part in (group, name):
+        check_name(Node(part, node.place))
+    return node.value
+
+
 def check_landing(name: str, place: Place | None) -> None:
     """A name that an option gives a column of a table: one that `check_column` takes and nobody else has.
 

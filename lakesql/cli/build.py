@@ -52,7 +52,7 @@ def command(
 
     rebuild_from: RebuildFrom | None = "start" if full_refresh else None
     work = selection.load_work(
-        given.options, select, exclude, with_tests=True, with_tasks=not full_refresh, with_seeds=True
+        given.options, select, exclude, with_tests=True, with_tasks=not full_refresh, with_seeds=True, asks=True
     )
     manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))

@@ -13,21 +13,22 @@ from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.report import in_order, report_problem, say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.manifest import FindTables, Manifest, load_manifest
 from lakesql.graph.named_selectors import Selectors
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import SELECTOR
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import Target, load_target, resolve_paths
 from lakesql.project.yaml import parse_yaml
-from lakesql.run.columns import find_recorded
+from lakesql.run.tables import Load, load_asked, load_known
 from lakesql.secrets import PREFIX, find_secrets
 
 
-def load_project(options: Options) -> Manifest:
+def load_project(options: Options, *, asks: bool = False) -> Manifest:
     """The project of the working directory, or of --project-dir, on the target that the options name.
 
-    Raises `LakesqlError` with everything that is wrong with it.
+    With `asks` the brokers are asked which tables the feeds of groups have now. Raises `LakesqlError` with everything
+    that is wrong with it, and what asking a broker raises.
     """
     overrides = read_vars(options.vars)
     directory = find_directory(options)
@@ -35,7 +36,8 @@ def load_project(options: Options) -> Manifest:
     try:
         files = read_project(directory, find_outputs(options))
         target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
-        manifest = load_files(files, target, overrides)
+        load = loader(files, target, overrides)
+        manifest = load_asked(load) if asks else load_known(load)
         gc.freeze()  # it stays until the process ends: the collector need not look at it later either
         return manifest
     finally:
@@ -61,10 +63,19 @@ def show_warnings(manifest: Manifest, options: Options) -> None:
 
 def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Manifest:
     """The manifest of these files, those that have not changed as they were read before."""
-    cache = FileCache(files.outputs.cache / "files.json")
-    manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model)
-    cache.save()
-    return find_recorded(manifest)
+    return load_known(loader(files, target, overrides))
+
+
+def loader(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Load:
+    """What reads the files as a project, those that have not changed as they were read before."""
+
+    def load(find_tables: FindTables) -> Manifest:
+        cache = FileCache(files.outputs.cache / "files.json")
+        manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model, find_tables)
+        cache.save()
+        return manifest
+
+    return load
 
 
 def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:

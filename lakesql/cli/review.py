@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
@@ -26,8 +27,8 @@ from lakesql.review.compare import compare, refuse_all
 from lakesql.review.states import find_states
 from lakesql.review.verdicts import Review
 from lakesql.review.version import LoadFiles, Version, read_version
-from lakesql.run.columns import find_recorded
 from lakesql.run.former import Former, NamedTarget, open_commit, open_state
+from lakesql.run.tables import load_known
 from lakesql.source.kinds import SOURCES
 
 
@@ -215,7 +216,7 @@ def _named_target(named: NamedTarget, now: Target) -> Target:
 
 def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> LoadFiles:
     def load(files: ProjectFiles) -> Manifest:
-        return find_recorded(load_manifest(files, target, overrides, cache.read_declarations, cache.read_model))
+        return load_known(partial(load_manifest, files, target, overrides, cache.read_declarations, cache.read_model))
 
     return load
 

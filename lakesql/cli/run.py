@@ -108,7 +108,7 @@ def command(
     from lakesql.cli import selection
     from lakesql.run.job import RunOptions
 
-    work = selection.load_work(given.options, select, exclude, with_tasks=rebuild_from is None)
+    work = selection.load_work(given.options, select, exclude, with_tasks=rebuild_from is None, asks=True)
     how = RunOptions(
         continuous=work.manifest.target.run == "continuous" if once is None else not once,
         accept_data_loss=accept_data_loss,
@@ -169,7 +169,7 @@ def run_selected(
             review = _review_change(options, manifest, names)
         project.write_manifest(manifest, compiled)
         if not names:
-            return 0
+            return 1 if manifest.lacks_tables(names) else 0
 
         from lakesql.cli.render import open_emitter
         from lakesql.run.nothing_new import report_nothing_new
@@ -185,7 +185,7 @@ def run_selected(
                 yield emit
 
         if is_plain and review is None and report_nothing_new(manifest, selects, open_events, how.fail_if_empty):
-            return 0
+            return 1 if manifest.lacks_tables(names) else 0
         from lakesql.run.models import run_models
 
         jobs_by = _choose_jobs(manifest, work, how, rebuild_from, build)
@@ -201,7 +201,7 @@ def run_selected(
                 ahead=ahead,
                 seeds=build.seeds if build is not None else None,
             )
-            return 0 if succeeded else 1
+            return 0 if succeeded and not manifest.lacks_tables(names) else 1
 
 
 def _review_change(options: Options, manifest: Manifest, names: Sequence[str]) -> RunReview | None:

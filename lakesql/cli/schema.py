@@ -12,10 +12,11 @@ from lakesql.cli.options import Command, Given
 @click.argument("names", metavar="[STREAM]...", nargs=-1)
 @click.pass_obj
 def command(given: Given, action: str, names: tuple[str, ...]) -> None:
-    """Write the newest schemas of streams' subjects into the project: `lakesql schema pull`.
+    """Write what is known of streams elsewhere into the project: `lakesql schema pull`.
 
-    They are the contracts of streams that have a `registry` and declare no columns: streams/schemas/SUBJECT.avsc, or
-    .proto. All of those are asked for, or the streams that are named. No Java is needed.
+    Of streams that have a `registry` and declare no columns, the newest schema of the subject, which is their contract:
+    streams/schemas/SUBJECT.avsc, or .proto. Of the feed of a group, its tables: streams/STREAM.tables.yml. All of
+    those are asked for, or the streams that are named.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say

@@ -41,14 +41,16 @@ def load_work(
     with_tests: bool = False,
     with_tasks: bool = True,
     with_seeds: bool = False,
+    asks: bool = False,
 ) -> Work:
     """The project, and what is selected of it: models, tasks of maintenance, and with `with_tests` data tests, with
     `with_seeds` seeds.
 
     Everything, where nothing is said, is all models: each maintains its own tables. An empty selection is told on
-    stderr, and so are the project's warnings. Raises what `load_project` and `select` raise.
+    stderr, and so are the project's warnings. With `asks` brokers are asked for the tables of feeds. Raises what
+    `load_project` and `select` raise.
     """
-    manifest = load_project(options)
+    manifest = load_project(options, asks=asks)
     show_warnings(manifest, options)
     nodes = select(manifest, words, exclude, options, with_tests=with_tests)
     names = tuple(node.name for node in nodes if node.resource_type == "model")

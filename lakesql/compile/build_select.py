@@ -12,6 +12,7 @@ from lakesql.compile.checks import (
     names_of,
 )
 from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.ruled_columns import ruled_views
 from lakesql.compile.select import Select, output_columns
 from lakesql.compile.storable import (
     find_misused,
@@ -76,7 +77,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     if unknown := [it for it in streams.values() if (it.is_open or it.registry) and not it.columns]:
         raise ProjectError(map(_no_columns, unknown))
     rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
-    if views := _views_of(manifest, model, built):
+    if views := {**_views_of(manifest, model, built), **ruled_views(model, streams)}:
         rendered = rendered.edited((edit.start, edit.end, edit.text) for edit in inline_views(rendered.text, views))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
     this, reads_from = model.table.folded, model.config.reads
@@ -232,9 +233,10 @@ def template_of(manifest: Manifest, model: Model) -> Template:
 
 def names_of_template(manifest: Manifest, model: Model, is_full_refresh: bool = False) -> Names:
     """What the names of a template mean for a model of this project and target."""
-    target = manifest.target
+    target, member = manifest.target, model.member
+    renamed = {member.feed: member.stream} if member is not None else {}
     return Names(
-        stream=identifier,
+        stream=lambda name: identifier(renamed.get(name, name)),
         ref=lambda name: table_name(read_table(manifest, name)),
         this=table_name(model.table),
         vars=manifest.vars,

@@ -126,7 +126,7 @@ class CompiledFiles:
         return self._keys[name]
 
     def _path(self, name: str) -> Path:
-        return self.folder / self._manifest.models[name].path
+        return self.folder / self._manifest.models[name].compiled_path
 
     def _each(self, names: Iterable[str], work: Callable[[str], T]) -> dict[str, T]:
         done: dict[str, T] = {}
@@ -217,7 +217,7 @@ def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> 
     anything is written, if that would change a file that lakesql did not write, or add one to the project's own.
     """
     _check_folder(manifest, folder)
-    paths = {folder / manifest.models[name].path: text for name, text in texts.items()}
+    paths = {folder / manifest.models[name].compiled_path: text for name, text in texts.items()}
     if foreign := [path for path in paths if path.exists() and _compiled_from(path) is None]:
         what = f"{foreign[0]} would be overwritten, and is no compiled file."
         raise UsageError.of("bad-output-dir", what, fix="Name another folder, or move the file.")
@@ -226,7 +226,7 @@ def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> 
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
-    there = {model.path for model in manifest.models.values()}
+    there = {model.compiled_path for model in manifest.models.values()}
     for path in sorted(folder.rglob("*.sql")):
         relative = path.relative_to(folder)
         if relative.as_posix() not in there and _compiled_from(path) == relative.as_posix():

@@ -147,7 +147,7 @@ def _task_lines(manifest: Manifest, folder: str) -> Iterator[tuple[str, str]]:
                 "config": {"mode": "maintenance", "of": model.name},
                 "depends_on": [parent],
                 "mode": "maintenance",
-                "compiled_path": f"{folder}/{model.path}",
+                "compiled_path": f"{folder}/{model.compiled_path}",
             }
         )
         above = "".join(f"{_text(name)}, " for name in model.fqn[:-1])
@@ -169,7 +169,7 @@ def _written_task(manifest: Manifest, folder: str, task: MaintenanceTask) -> str
         **_node(task_node(manifest, task)),
         "mode": MAINTENANCE,
         "table": str(task.table),
-        "compiled_path": f"{folder}/{manifest.models[task.model].path}",
+        "compiled_path": f"{folder}/{manifest.models[task.model].compiled_path}",
         "procedure": task.procedure,
         "when": when_due(task.options, task.is_by_time),
         "options": plain_options(task.options),
@@ -191,7 +191,7 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
         "description": model.properties.description,
         "freshness": _freshness(model.properties.freshness),
         "expectations": [_expectation(check) for check in checks_of(model.properties)],
-        "compiled_path": f"{folder}/{model.path}",
+        "compiled_path": f"{folder}/{model.compiled_path}",
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
         "reads_streams": _names(found.name for found in model.facts.streams),

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from lakesql.decode import Node, collect, node_of
+from lakesql.decode import Node, collect, decode, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean, quoted
 from lakesql.graph.find_tests import find_data_tests
 from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
+from lakesql.graph.groups import MemberOptions, Members, make_members, own_member
 from lakesql.graph.handwritten import find_calls
 from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.shared_files import check_shared_files
+from lakesql.model.column_rules import GroupMember
 from lakesql.model.config import Every, MaintenanceConfig, OnChange, TableConfig, Trigger
 from lakesql.model.data_tests import DataTest
+from lakesql.model.group import GroupConfig, ModelGroup, Tables
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, own_tasks, said_at
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import FileSections, ModelProperties, read_model_properties, read_sections
@@ -26,7 +29,7 @@ from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
 from lakesql.modes.all_modes import MAINTENANCE
 from lakesql.modes.read_config import check_defaults, check_folders, folder_defaults, merge_config, read_config
-from lakesql.names import check_name
+from lakesql.names import check_model_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
 from lakesql.project.procedures import (
     LEAST_EXPIRY_MS,
@@ -43,12 +46,16 @@ from lakesql.seed.seed import Seed, build_seed
 from lakesql.seed.seed_contract import SeedContract, read_seed_contract
 from lakesql.stream.event_time import is_expression
 from lakesql.stream.registry_columns import schema_path, takes_pulled, with_pulled
+from lakesql.stream.source_table import SourceTable, find_ambiguous, merge_tables, read_source_table
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
-Named = TypeVar("Named", Stream, ModelProperties, SeedContract, Seed, Model | MaintenanceModel)
+AnyModel = Model | MaintenanceModel | ModelGroup
+"""What a file of `models/` may be."""
+
+Named = TypeVar("Named", Stream, ModelProperties, SeedContract, Seed, Model | MaintenanceModel | ModelGroup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Declarations:
     models: tuple[ModelProperties, ...] = ()
     unit_tests: tuple[UnitTest, ...] = ()
     seeds: tuple[SeedContract, ...] = ()
+    source_tables: tuple[SourceTable, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -67,9 +75,22 @@ class ModelFile:
     """What one model's file says: its template, and its configuration over the defaults of its folder."""
 
     facts: TemplateFacts
-    config: TableConfig | MaintenanceConfig
+    config: TableConfig | MaintenanceConfig | GroupConfig
     options: Mapping[str, object]
 
+
+@dataclass(frozen=True, slots=True)
+class GroupFeeds:
+    """The streams whose tables groups mirror, on a target whose local paths are absolute, and what files declare."""
+
+    target: Target
+    outputs: Outputs
+    streams: tuple[Stream, ...]
+    declared: tuple[SourceTable, ...]
+
+
+FindTables = Callable[[GroupFeeds], Sequence[SourceTable]]
+"""Finds the tables of feeds, also those that the project declares."""
 
 ReadDeclarations = Callable[[SourceFile], Declarations]
 ReadModel = Callable[[SourceFile, Node, Macros], ModelFile]
@@ -84,7 +105,8 @@ class Manifest:
     `streams`, `models`, `seeds` and the maintenance models, `written`, are by name; `vars` are the settings' with
     --vars over them. `unit_tests` and `data_tests` are those of models and seeds. `texts` are those of the files that
     it was read from, by their paths. `deferred` are the tables of another target that `ref` means, by the names of the
-    models.
+    models. `groups` are the files that stand for several of the models, and
+    `source_tables` the tables of feeds that files declare, or that were found.
     """
 
     directory: Path
@@ -104,6 +126,16 @@ class Manifest:
     selectors: Selectors = Selectors()
     deferred: Mapping[str, TableName] = field(default_factory=dict)
     seeds: Mapping[str, Seed] = field(default_factory=dict)
+    groups: Mapping[str, ModelGroup] = field(default_factory=dict)
+    source_tables: tuple[SourceTable, ...] = ()
+
+    def lacks_tables(self, names: Iterable[str]) -> bool:
+        """Whether a run of these models leaves tables out that have come into the feeds of their groups, and that these
+        do not mean to leave out: it has not done then all that it was to do."""
+        paths = {self.models[name].path for name in names}
+        paths |= {group.path for group in self.groups.values() if not group.members}
+        refused = [each for each in self.warnings if each.condition in ("new-table", "table-unfit")]
+        return any(each.place is not None and each.place.path in paths for each in refused)
 
 
 def load_manifest(
@@ -112,11 +144,13 @@ def load_manifest(
     overrides: Mapping[str, Any],
     read_declarations: ReadDeclarations | None = None,
     read_model: ReadModel | None = None,
+    find_tables: FindTables | None = None,
 ) -> Manifest:
     """The project that `files` hold, checked as far as it can be without rendering a SELECT.
 
     What one file says is read by `parse_declarations` and `parse_model`, or by what a caller puts in front of them.
-    Raises `ProjectError` with the problems of all files at once.
+    `find_tables` finds tables of the feeds of groups that no file declares. Raises `ProjectError` with the problems of
+    all files at once, and what finding tables raises.
     """
     target = resolve_paths(target, files.directory)
     problems: list[Problem] = []
@@ -136,19 +170,42 @@ def load_manifest(
         raise ProjectError(problems)
     read = partial(_read_model, files.settings, target, properties, macros, read_model or parse_model)
     found_models = [collect(problems, partial(read, file)) for file in files.models]
-    every: dict[str, Model | MaintenanceModel] = _by_name(filter(None, found_models), "Model", problems)
+    every: dict[str, AnyModel] = _by_name(filter(None, found_models), "Model", problems)
+    groups = [found for found in every.values() if isinstance(found, ModelGroup)]
+    declared_tables = [table for found in declared for table in found.source_tables]
+    problems.extend(find_ambiguous(declared_tables))
+    problems.extend(_check_source_tables(declared_tables, streams))
+    feeds = tuple(streams[name] for name in dict.fromkeys(group.stream for group in groups) if name in streams)
+    known_tables = declared_tables
+    if find_tables is not None and feeds:
+        found = find_tables(GroupFeeds(target, files.outputs, feeds, tuple(declared_tables)))
+        known_tables = merge_tables(declared_tables, found)
+    members = make_members(
+        groups,
+        {name: found for name, found in every.items() if isinstance(found, Model)},
+        streams,
+        known_tables,
+        partial(_defaults, files.settings, target),
+        partial(_make_member, files, target, properties, {group.name: group for group in groups}),
+        problems,
+    )
+    every = _with_members(every, members, problems)
+    streams = {**streams, **{stream.name: stream for stream in members.streams}}
     written = {name: found for name, found in every.items() if isinstance(found, MaintenanceModel)}
     models = {name: found for name, found in every.items() if isinstance(found, Model)}
     variables = {**files.settings.vars.plain(), **overrides}
     model_names = {PurePosixPath(file.path).stem for file in files.models}
+    model_names |= {name for group in members.groups for name in group.members}
     calls = find_calls(written.values(), models, model_names - every.keys(), target, variables, macros, problems)
     models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
 
     seeds = _find_seeds(files, contracts, target, problems)
     table_names = {*model_names, *(PurePosixPath(seed.path).stem for seed in files.seeds)} - written.keys()
+    table_names -= {group.name for group in groups}
 
     aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
     warnings = tuple(_find_blunt(models.values())) if files.models else tuple(aimless)
+    warnings += members.remarks
     problems.extend(aimless if files.models else ())
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_seed_names(seeds.values(), every.values(), streams.values()))
@@ -189,6 +246,8 @@ def load_manifest(
         data_tests=data_tests,
         selectors=selectors or Selectors(),
         seeds=seeds,
+        groups={group.name: group for group in members.groups},
+        source_tables=tuple(known_tables),
     )
 
 
@@ -215,11 +274,13 @@ def parse_declarations(file: SourceFile) -> Declarations:
     streams = [collect(problems, partial(_read_stream, node)) for node in sections.streams]
     tests = [collect(problems, partial(read_unit_test, node)) for node in sections.unit_tests]
     seeds = [collect(problems, partial(read_seed_contract, node)) for node in sections.seeds]
+    tables = [collect(problems, partial(read_source_table, node)) for node in sections.source_tables]
     return Declarations(
         streams=tuple(filter(None, streams)),
         models=tuple(filter(None, models)),
         unit_tests=tuple(filter(None, tests)),
         seeds=tuple(filter(None, seeds)),
+        source_tables=tuple(filter(None, tables)),
         problems=tuple(problems),
     )
 
@@ -243,6 +304,10 @@ def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
     facts = TemplateFacts(
         template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
     )
+    said = template.config.get("tables")
+    if said is not None:
+        tables = decode(said, Tables, what="`tables`", words="config")
+        return ModelFile(facts, GroupConfig(tables), merge_config(defaults, template.config).plain())
     config = read_config(template.config, defaults, "streams" if template.streams else "tables")
     return ModelFile(facts, config, merge_config(defaults, template.config).plain())
 
@@ -365,7 +430,7 @@ def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict
 
 
 def _duplicate_name(
-    what: str, item: Stream | ModelProperties | SeedContract | Seed | Model | MaintenanceModel, first: Place
+    what: str, item: Stream | ModelProperties | SeedContract | Seed | AnyModel, first: Place
 ) -> Problem:
     said = f"{what} '{item.name}' stands at {first} already."
     return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)
@@ -378,24 +443,111 @@ def _read_model(
     macros: Macros,
     read: ReadModel,
     file: SourceFile,
-) -> Model | MaintenanceModel:
+) -> AnyModel:
     fqn = _fqn(file.path, settings)
-    name = check_name(node_of(fqn[-1], Place(file.path)))
+    name = check_model_name(node_of(PurePosixPath(file.path).stem, Place(file.path)))
     said = read(file, _defaults(settings, target, fqn), macros)
     if isinstance(said.config, MaintenanceConfig):
         return MaintenanceModel(name, file.path, fqn, file.text, said.config, said.options, said.facts)
+    if isinstance(said.config, GroupConfig):
+        return _read_group(name, file, fqn, said, said.config)
     return Model(
         name=name,
         path=file.path,
         fqn=fqn,
         source=file.text,
-        table=TableName(target.catalog.name, said.config.namespace or target.namespace, said.config.table or name),
+        table=TableName(target.catalog.name, said.config.namespace or target.namespace, said.config.table or fqn[-1]),
         config=said.config,
         trigger=_trigger(said.config, target),
         options=said.options,
         facts=said.facts,
         properties=properties.get(name) or ModelProperties(Place(file.path), name),
     )
+
+
+def _read_group(name: str, file: SourceFile, fqn: tuple[str, ...], said: ModelFile, config: GroupConfig) -> ModelGroup:
+    """The group of a file. Raises `ProjectError` where its SELECT does not read one stream alone."""
+    read = [*dict.fromkeys(found.name for found in said.facts.streams)]
+    if len(read) != 1:
+        what = f"Group '{name}' reads {len(read)} streams, and its tables are those of one."
+        fix = "Read the feed by {{ stream('…') }}, and join other tables with ref()."
+        raise ProjectError.of("group-stream", what, fix=fix, place=Place(file.path, 1, 1))
+    return ModelGroup(name, file.path, fqn, file.text, config, said.facts, read[0])
+
+
+def _make_member(
+    files: ProjectFiles,
+    target: Target,
+    properties: Mapping[str, ModelProperties],
+    groups: Mapping[str, ModelGroup],
+    name: str,
+    fqn: tuple[str, ...],
+    options: MemberOptions,
+    member: GroupMember,
+) -> Model:
+    group, config = groups[member.group], options.config
+    if config.table:
+        what = f"Group '{group.name}' gives all of its tables the name '{config.table}'."
+        raise ProjectError.of("wrong-value", what, fix="Write tables={'name': '…{table}'}.", place=group.place)
+    return Model(
+        name=name,
+        path=group.path,
+        fqn=fqn,
+        source=group.source,
+        table=TableName(target.catalog.name, config.namespace or target.namespace, fqn[-1]),
+        config=config,
+        trigger=_trigger(config, target),
+        options=options.said.plain(),
+        facts=_facts_of(group.facts, member),
+        properties=properties.get(name) or ModelProperties(group.place, name),
+        member=member,
+    )
+
+
+def _facts_of(facts: TemplateFacts, member: GroupMember) -> TemplateFacts:
+    """What a file says that reads a group's feed, for one of its tables."""
+    names = {member.feed: member.stream}
+    streams = (replace(found, name=names.get(found.name, found.name)) for found in facts.streams)
+    return replace(facts, streams=tuple(streams))
+
+
+def _with_members(every: Mapping[str, AnyModel], members: Members, problems: list[Problem]) -> dict[str, AnyModel]:
+    """The models, with those of groups in the place of these. A file of a member's name reads the member's stream."""
+    found: dict[str, AnyModel] = {}
+    known = {name for group in members.groups for name in group.members}
+    for name, model in every.items():
+        if isinstance(model, ModelGroup):
+            continue
+        if "." in name and isinstance(model, Model):
+            member = own_member(name, members.groups)
+            if member is None:
+                what = f"'{name}' is not a name: it has a dot, and there is no group '{name.partition('.')[0]}'."
+                problems.append(Problem("bad-name", what, place=model.place))
+                continue
+            if name not in known:
+                problems.append(_unknown_table(name, member, known, model))
+                continue
+            model = replace(model, member=member, facts=_facts_of(model.facts, member))
+        found[name] = model
+    return found | {model.name: model for model in members.models}
+
+
+def _unknown_table(name: str, member: GroupMember, known: Collection[str], model: Model) -> Problem:
+    return Problem(
+        "unknown-source-table",
+        f"Group '{member.group}' has no table for '{name}'.",
+        f"Neither a file nor a run knows such a table of stream '{member.feed}'.",
+        f"{did_you_mean(name, known)} Bring its tables into the project: lakesql schema pull {member.feed}.".strip(),
+        model.place,
+    )
+
+
+def _check_source_tables(tables: Iterable[SourceTable], streams: Mapping[str, Stream]) -> Iterable[Problem]:
+    """Tables of streams that are not there."""
+    for table in tables:
+        if table.stream not in streams:
+            what = f"Table '{table.name}' names stream '{table.stream}', which is not there."
+            yield Problem("unknown-stream", what, "", did_you_mean(table.stream, streams), table.place)
 
 
 def _trigger(config: TableConfig, target: Target) -> Trigger:
@@ -421,7 +573,7 @@ def _defaults(settings: Settings, target: Target, fqn: tuple[str, ...]) -> Node:
 def _fqn(path: str, settings: Settings) -> tuple[str, ...]:
     """The fully qualified name of the model in a file: the project's name, the folders, the model's."""
     relative = PurePosixPath(path).relative_to(settings.paths.models)
-    return (settings.name, *relative.parts[:-1], relative.stem)
+    return (settings.name, *relative.parts[:-1], *relative.stem.split("."))
 
 
 def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable[Problem]:
@@ -454,7 +606,7 @@ def _find_seeds(
 
 
 def _check_seed_names(
-    seeds: Iterable[Seed], models: Iterable[Model | MaintenanceModel], streams: Iterable[Stream]
+    seeds: Iterable[Seed], models: Iterable[AnyModel], streams: Iterable[Stream]
 ) -> Iterable[Problem]:
     """A seed has no name of a model, which `ref` could mean too; and none that Spark would take for a stream's."""
     named = {model.name.lower(): model for model in models}

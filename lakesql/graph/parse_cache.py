@@ -10,9 +10,11 @@ from pathlib import Path
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
+from lakesql.model.column_rules import ColumnRule
 from lakesql.model.config import AvailableNow, Every, OnChange, PartitionField, SortField
 from lakesql.model.data_tests import DATA_TEST_KINDS
 from lakesql.model.expectations import EXPECTATION_KINDS, AcceptedValue
+from lakesql.model.group import GroupConfig, Tables
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import UNIT_TEST_KINDS
@@ -27,6 +29,7 @@ from lakesql.records.formats.csv import Csv
 from lakesql.seed.seed_contract import SeedContract
 from lakesql.source.notifications import Notifications
 from lakesql.source.origin import ORIGINS
+from lakesql.stream.source_table import SourceTable
 from lakesql.stream.stream import Column, Stream, Watermark
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros
@@ -34,11 +37,11 @@ from lakesql.template.template import Macros
 _DECLARATIONS = (
     *(Declarations, Stream, *ORIGINS, Column, Csv, Watermark, Notifications),
     *(ModelProperties, ColumnProperties, Freshness, Duration, Place, SeedContract),
-    *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node),
+    *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node, SourceTable),
     *(*EXPECTATION_KINDS, AcceptedValue),
 )
 _MODEL_FILE = (
-    *(ModelFile, TemplateFacts, Reference, Node, Place),
+    *(ModelFile, TemplateFacts, Reference, Node, Place, GroupConfig, Tables, ColumnRule),
     *(AvailableNow, Every, OnChange, PartitionField, SortField, Duration),
     *(Maintenance, *PROCEDURES.values(), Size),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lakesql.decode import Node
 from lakesql.errors import Place
+from lakesql.model.column_rules import GroupMember
 from lakesql.model.config import MaintenanceConfig, TableConfig, Trigger
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
@@ -91,11 +92,19 @@ class Model:
     facts: TemplateFacts
     properties: ModelProperties
     calls: tuple[WrittenCall, ...] = ()
+    member: GroupMember | None = None
 
     @property
     def place(self) -> Place:
         """The model's file."""
         return Place(self.path, 1, 1)
+
+    @property
+    def compiled_path(self) -> str:
+        """Where its compiled file stands below a folder of these: each model of a group has one of its own."""
+        if self.member is None:
+            return self.path
+        return f"{self.path.removesuffix('.sql')}/{self.fqn[-1]}.sql"
 
     @property
     def said(self) -> Node:

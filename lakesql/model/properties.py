@@ -14,7 +14,7 @@ from lakesql.model.expectations import (
     read_column_expectations,
     read_model_expectations,
 )
-from lakesql.names import check_name
+from lakesql.names import check_model_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.stream.stream import Watermark
 
@@ -113,7 +113,7 @@ class ModelProperties:
     """What is said of one model."""
 
     place: Place = option("Where the file names the model.")
-    name: str = option("The model's name.", read=check_name)
+    name: str = option("The model's name.", read=check_model_name)
     description: str = option("What a row of the table is.", default="")
     columns: tuple[ColumnProperties, ...] = option("Docs of the columns.", default=(), read=_read_columns)
     freshness: Freshness = option(
@@ -150,6 +150,7 @@ class _PropertiesFile:
     streams: Node | None = option("Streams.", default=None, read=lambda node: node)
     unit_tests: Node | None = option("Unit tests of models.", default=None, read=lambda node: node)
     seeds: Node | None = option("Seeds.", default=None, read=lambda node: node)
+    source_tables: Node | None = option("Tables behind change feeds.", default=None, read=lambda node: node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +161,19 @@ class FileSections:
     streams: tuple[Node, ...] = ()
     unit_tests: tuple[Node, ...] = ()
     seeds: tuple[Node, ...] = ()
+    source_tables: tuple[Node, ...] = ()
 
 
 def read_sections(root: Node) -> FileSections:
     """The entries of a properties file. Raises `ProjectError` for a key that no file has."""
     file = decode(root, _PropertiesFile, what="a properties file", words="file")
-    return FileSections(_items(file.models), _items(file.streams), _items(file.unit_tests), _items(file.seeds))
+    return FileSections(
+        models=_items(file.models),
+        streams=_items(file.streams),
+        unit_tests=_items(file.unit_tests),
+        seeds=_items(file.seeds),
+        source_tables=_items(file.source_tables),
+    )
 
 
 def read_model_properties(node: Node) -> ModelProperties:

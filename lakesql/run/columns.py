@@ -6,6 +6,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from lakesql.project.cache import CacheFile, digest
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import StreamOrigin
 from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
+from lakesql.stream.found_tables import key_names
 from lakesql.stream.recording import RawRecord, parse_json, parse_line
 from lakesql.stream.stream import Column, Stream, with_columns
 
@@ -46,6 +48,7 @@ def find_recorded(manifest: Manifest) -> Manifest:
         folder = source.recording if source is not None else None
         if folder is None:
             found = kept.get(stream)
+            found = _with_declared(found, stream) if found and stream.schema_fields else found
         else:
             found = find_columns(newest_recorded(stream.origin, folder), stream)
             if found and not found.schema_fields:
@@ -58,6 +61,15 @@ def find_recorded(manifest: Manifest) -> Manifest:
     return replace(manifest, streams=streams, warnings=tuple(warnings))
 
 
+def _with_declared(found: FoundColumns, stream: Stream) -> FoundColumns | None:
+    """What was found in a topic last, with the schema that the project declares of it; None where the two clash."""
+    kept = [parse_field(text) for text in found.schema_fields]
+    merged = merge_fields(kept, map(parse_field, stream.schema_fields))
+    if merged.clashing:
+        return None
+    return FoundColumns(merged.columns, tuple(field.text for field in merged.fields), found.key)
+
+
 def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
     """The project with the columns of the open streams that the models read, as the newest records in Kafka have them.
 
@@ -65,18 +77,15 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
     records carry no schema (`no-columns`).
     """
     read = {reference.name for name in models for reference in manifest.models[name].facts.streams}
+    read -= _follow_themselves(manifest)
     clusters = ((stream, _cluster_of(manifest, stream)) for stream in _open_streams(manifest, read))
     wanted = [(stream, cluster) for stream, cluster in clusters if cluster is not None]
     if not wanted:
         return manifest
-    # Only here: what asks a broker is not loaded for a project that declares its columns.
-    from lakesql.engine.sources.broker import open_broker, open_java
-    from lakesql.engine.spark.jars import ensure_jars, user_cache
-    from lakesql.engine.spark.java import find_java
+    from lakesql.engine.sources.broker import open_broker  # only here: most projects declare their columns
 
     streams, kept = dict(manifest.streams), _Kept(manifest)
-    jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), lambda _: None)
-    with open_java(find_java(os.environ), jars) as jvm:
+    with open_kafka() as jvm:
         for stream, connection in wanted:
             with open_broker(jvm, connection) as broker:
                 topics = broker.find_topics(stream.origin, stream.place)
@@ -91,6 +100,19 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
                 kept.put(stream, found)
     kept.save()
     return replace(manifest, streams=streams)
+
+
+@contextmanager
+def open_kafka() -> Iterator[Any]:
+    """A Java that has Kafka's clients and no Spark, by which a broker is asked before a session is opened."""
+    # Only here: what asks a broker is not loaded for a project that declares its columns.
+    from lakesql.engine.sources.broker import open_java
+    from lakesql.engine.spark.jars import ensure_jars, user_cache
+    from lakesql.engine.spark.java import find_java
+
+    jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), lambda _: None)
+    with open_java(find_java(os.environ), jars) as jvm:
+        yield jvm
 
 
 def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manifest:
@@ -131,7 +153,7 @@ def find_columns(records: Sequence[RawRecord], stream: Stream) -> FoundColumns |
     """
     events = [(record, parse_json(record.value)) for record in records]
     newest = {record.topic: fields for record, event in events if (fields := schema_fields(event))}
-    key = next((names for record, _ in reversed(events) if (names := _key_names(record))), ())
+    key = next((names for record, _ in reversed(events) if (names := key_names(record))), ())
     if newest:
         merged = merge_fields((), (field for fields in newest.values() for field in fields))
         if merged.clashing:
@@ -149,14 +171,17 @@ def _rows(events: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
             yield payload["after"]
 
 
-def _key_names(record: RawRecord) -> tuple[str, ...]:
-    key = parse_json(record.key)
-    row = key.get("payload", key) if isinstance(key, dict) else None
-    return tuple(row) if isinstance(row, dict) else ()
-
-
 def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
-    return [stream for name, stream in manifest.streams.items() if stream.is_open and name in names]
+    """Those of the streams that declare no columns, but for the feeds of groups: nobody reads these as they are."""
+    feeds = {group.stream for group in manifest.groups.values()}
+    wanted = set(names) - feeds
+    return [stream for name, stream in manifest.streams.items() if stream.is_open and name in wanted]
+
+
+def _follow_themselves(manifest: Manifest) -> frozenset[str]:
+    """The streams of tables whose columns are known: a batch that brings others is written with these."""
+    of_groups = {model.member.stream for model in manifest.models.values() if model.member is not None}
+    return frozenset(name for name in of_groups if name in manifest.streams and manifest.streams[name].columns)
 
 
 def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]:

@@ -1,4 +1,4 @@
-"""`lakesql schema pull`: the newest schemas of subjects, as files of the project."""
+"""`lakesql schema pull`: the newest schemas of subjects, and the tables of feeds, as files of the project."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lakesql.registry.registered import Registered
 from lakesql.registry.registry_client import fetch_newest
 from lakesql.registry.schema_kinds import SCHEMA_KINDS
 from lakesql.run.bind import find_registry
+from lakesql.run.tables import pull_tables
 from lakesql.stream.registry_columns import schema_path
 from lakesql.stream.stream import Stream
 
@@ -27,22 +28,26 @@ class PulledSchema:
 
 
 def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]:
-    """Write the newest schema of each stream's subject into the project; of those with a registry that are named, or
-    all.
+    """Write the newest schema of each stream's subject into the project, and the tables of each feed that a group
+    mirrors; of the streams that are named, or of all.
 
     Nothing is written unless all are there. Raises `UsageError` (`usage`), `ProfileError` (`unknown-subject`), and what
-    asking a registry raises.
+    asking a registry or a broker raises.
     """
-    registered = {name: stream for name, stream in manifest.streams.items() if stream.registry}
+    feeds = dict.fromkeys(group.stream for group in manifest.groups.values())
+    known = {name: stream for name, stream in manifest.streams.items() if stream.registry or name in feeds}
     for name in names:
-        if name not in registered:
-            what = f"There is no stream '{name}' with a registry."
-            raise UsageError.of("usage", what, fix=did_you_mean(name, registered))
-    chosen = [registered[name] for name in names] or [*registered.values()]
+        if name not in known:
+            what = f"There is no stream '{name}' with a registry, and none whose tables a group mirrors."
+            raise UsageError.of("usage", what, fix=did_you_mean(name, known))
+    chosen = [known[name] for name in names] or [*known.values()]
     folder = manifest.settings.paths.streams
     texts: dict[str, str] = {}
     for each in chosen:
-        texts |= _files_of(_newest(find_registry(manifest, each), each), schema_path(each, folder))
+        if each.name in feeds:
+            texts |= pull_tables(manifest, each)
+        else:
+            texts |= _files_of(_newest(find_registry(manifest, each), each), schema_path(each, folder))
     return [_write(manifest.directory, path, text) for path, text in texts.items()]
 
 

@@ -98,7 +98,8 @@ class Watermark:
         return parse_duration(node_of(self.max_ahead, Place(""))).length_ms
 
 
-def _read_columns(node: Node) -> tuple[Column, ...]:
+def read_columns(node: Node) -> tuple[Column, ...]:
+    """The columns of a contract, in the order of the file."""
     if isinstance(node.value, tuple):
         what = "The columns of a stream are a mapping of names to types, not a list."
         fix = "Write `order_id: bigint`, or `order_id: {type: bigint, required: true}`, a line for each column."
@@ -251,7 +252,7 @@ class _StreamOptions:
     )
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
     columns: tuple[Column, ...] = option(
-        "The contract: name to type, or to {type, required, description}.", default=(), read=_read_columns
+        "The contract: name to type, or to {type, required, description}.", default=(), read=read_columns
     )
     watermark: Watermark | None = option("How late events may be; aggregates need it.", default=None)
     start: Start = option(

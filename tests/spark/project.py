@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,13 +24,14 @@ from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
-from lakesql.run.columns import ask_topics, find_recorded
+from lakesql.run.columns import ask_topics
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import JobsBy, Order, run_selects
 from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import RebuildFrom, rebuild_jobs
+from lakesql.run.tables import load_known
 
 E = TypeVar("E")
 Row = dict[str, Any]
@@ -147,7 +149,8 @@ class Project:
         self._target |= {"connections": self.connections, "checkpoints": self.checkpoints}
         self.write("profiles.yml", json.dumps({self.profile: {"target": "dev", "outputs": {"dev": self._target}}}))
         files = read_project(self.directory)
-        return find_recorded(load_manifest(files, load_target(self.profile, None, [self.directory], os.environ), {}))
+        target = load_target(self.profile, None, [self.directory], os.environ)
+        return load_known(partial(load_manifest, files, target, {}, None, None))
 
     def run(
         self,

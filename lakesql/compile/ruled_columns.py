@@ -1,0 +1,76 @@
+"""What a group says of columns, as the SELECT that stands in the place of a feed's table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from lakesql.compile.quote import identifier
+from lakesql.errors import Problem, ProjectError, quoted
+from lakesql.model.column_rules import ColumnRule, GroupMember
+from lakesql.model.model import Model
+from lakesql.stream.stream import Column, Stream
+
+
+def ruled_views(model: Model, streams: Mapping[str, Stream]) -> dict[tuple[str, ...], str]:
+    """The SELECT that the group's rules make of the stream of one of its models, by the stream's name in small letters.
+
+    None where no rule names a column of it. Raises `ProjectError` (`group-column`) where a rule would change a column
+    of the key, by which changes find their rows.
+    """
+    member = model.member
+    if member is None or member.stream not in streams:
+        return {}
+    stream = streams[member.stream]
+    if not any(member.rule_of(column.name) for column in stream.columns):
+        return {}
+    if problems := [*_check_key(model, member, stream)]:
+        raise ProjectError(problems)
+    items = [item for column in stream.columns for item in _items(member, column)]
+    if not items:
+        what = f"The rules of group '{member.group}' leave table '{member.source_table}' no column."
+        raise ProjectError.of("group-column", what, place=model.option_place("tables"))
+    columns = ",\n  ".join(items)
+    text = f"SELECT\n  {columns},\n  _record, _change\nFROM {identifier(stream.name)}"
+    return {(stream.name.lower(),): text}
+
+
+def _check_key(model: Model, member: GroupMember, stream: Stream) -> Iterator[Problem]:
+    ruled = [name for name in stream.key if member.rule_of(name) is not None]
+    if ruled:
+        yield Problem(
+            "group-column",
+            f"A rule of group '{member.group}' changes {quoted(ruled)}, the key of table '{member.source_table}'.",
+            "A change finds its row by its key, as the source has it.",
+            "Name the other columns in `columns`; or give the table a model of its own.",
+            model.option_place("tables"),
+        )
+
+
+def _items(member: GroupMember, column: Column) -> Iterator[str]:
+    rule = member.rule_of(column.name)
+    name = identifier(column.name)
+    if rule is None:
+        yield name
+        return
+    value = _value(rule, column)
+    if value:
+        yield f"{value} AS {name}"
+
+
+def _value(rule: ColumnRule, column: Column) -> str:
+    """What stands in the place of a column; '' where nothing does."""
+    name = identifier(column.name)
+    match rule.action:
+        case "mask_hash":
+            return f"sha2(CAST({name} AS string), 256)"
+        case "mask_null":
+            return f"CAST(NULL AS {column.type})"
+        case "mask_truncate":
+            return f"left(CAST({name} AS string), {rule.argument})"
+        case "cast":
+            return f"CAST({name} AS {rule.argument})"
+        case "drop":
+            return ""
+        case _:
+            assert_never(rule.action)

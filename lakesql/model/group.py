@@ -1,0 +1,133 @@
+"""A group of models: what one file with `tables` in its `config(...)` says of the tables of a feed that it mirrors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from lakesql.decode import Node, option, read_entries, read_filled
+from lakesql.errors import Place, ProjectError
+from lakesql.model.column_rules import ColumnRule, read_column_rules
+from lakesql.model.model import TemplateFacts
+from lakesql.stream.source_table import SourceTable
+
+NewTables = Literal["create", "refuse", "ignore"]
+
+NAME_PARTS = ("database", "schema", "table", "topic")
+"""What may stand in braces in `name`."""
+
+
+def _read_name(node: Node) -> str:
+    text = read_filled(node)
+    unknown = [part for part in re.findall(r"\{(.*?)\}", text) if part not in NAME_PARTS]
+    if unknown or not re.fullmatch(r"(?:\w|\{\w+\})+", text, re.ASCII):
+        known = ", ".join(f"{{{part}}}" for part in NAME_PARTS)
+        what = f"{node.shown} is no pattern of names."
+        fix = f"Write letters, digits, _ and {known}: '{{schema}}_{{table}}'."
+        raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
+    if "{table}" not in text and "{topic}" not in text:
+        what = f"{node.shown} gives all tables one name."
+        raise ProjectError.of("wrong-value", what, fix="Have {table} in it.", place=node.place)
+    return text
+
+
+def _read_renamed(node: Node) -> Mapping[str, str]:
+    names = read_entries(node, lambda _, entry: read_filled(entry))
+    for table, name in names.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            what = f"'{name}', which table '{table}' is to be called, is not a name."
+            raise ProjectError.of("bad-name", what, place=node.key_place(table))
+    return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """What `tables` says in `config(...)`: which tables of the stream's source are mirrored, and what they are called.
+
+    Names of source tables are `schema.table`, or `database.table` where the database has no schemas.
+    """
+
+    include: tuple[str, ...] = option("Patterns of the tables that are mirrored, such as `public.*`.", default=("*",))
+    exclude: tuple[str, ...] = option("Patterns of tables that are not, whatever `include` says.", default=())
+    name: str = option(
+        "What the model of a table, and its table, is called: {schema}, {table}, {database} and {topic} stand for what "
+        "the source calls it. What no name may have becomes `_`.",
+        default="{schema}_{table}",
+        read=_read_name,
+    )
+    rename: Mapping[str, str] = option(
+        "Other names for some tables, by the source's: {'public.Orders': 'orders_old'}.",
+        factory=dict,
+        read=_read_renamed,
+        is_hashed=False,
+    )
+    new_tables: NewTables = option(
+        "What becomes of a table that comes into the feed and that the project does not know: a table is made of it in "
+        "the run that finds it; the run fails, and no other table waits for that; or it is left out, and the run says "
+        "so.",
+        default="create",
+    )
+    columns: tuple[ColumnRule, ...] = option(
+        "What becomes of columns, by patterns of `schema.table.column`: {'*.email': 'mask_hash'}. The words are "
+        "`mask_hash` (SHA-256 of the value as a text), `mask_null`, `mask_truncate(4)`, `cast(string)` and `drop`. The "
+        "first pattern that fits counts.",
+        default=(),
+        read=read_column_rules,
+    )
+
+    def takes(self, table: str) -> bool:
+        """Whether a table of the source is mirrored."""
+        is_included = any(fnmatchcase(table, pattern) for pattern in self.include)
+        return is_included and not any(fnmatchcase(table, pattern) for pattern in self.exclude)
+
+    def member_name(self, table: SourceTable) -> str:
+        """What the model of a table is called within the group."""
+        if table.name in self.rename:
+            return self.rename[table.name]
+        parts = table.parts
+        if not parts["schema"] and not parts["database"]:
+            return _plain(self.name.replace("{schema}_", "").format_map(parts))
+        return _plain(self.name.format_map(parts))
+
+
+def _plain(name: str) -> str:
+    """A name with `_` in the place of what the name of a model cannot have."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"_{plain}" if plain[:1].isdigit() else plain
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """What `config(...)` of a group's file says of all of its tables: the rest is an option of each of them."""
+
+    tables: Tables
+
+
+@dataclass(frozen=True, slots=True)
+class ModelGroup:
+    """A model's file that stands for a model for each table of a feed. `members` are the names of these models.
+
+    `said` is what `config(...)` says over the options of the folder, and `stream` the feed.
+    """
+
+    name: str
+    path: str
+    fqn: tuple[str, ...]
+    source: str
+    config: GroupConfig
+    facts: TemplateFacts
+    stream: str
+    members: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> Tables:
+        """Which tables it stands for."""
+        return self.config.tables
+
+    @property
+    def place(self) -> Place:
+        """The file."""
+        return Place(self.path, 1, 1)

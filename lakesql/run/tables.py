@@ -1,0 +1,144 @@
+"""The tables of feeds that groups mirror: those of recordings, found by a former run, or as the broker has them now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakesql.errors import Place
+from lakesql.graph.manifest import FindTables, GroupFeeds, Manifest
+from lakesql.project.cache import CacheFile, digest
+from lakesql.project.codec import decoder, encode
+from lakesql.run.columns import SAMPLE, find_recorded, newest_recorded, open_kafka
+from lakesql.source.kafka import Kafka
+from lakesql.stream.found_tables import tables_in
+from lakesql.stream.source_table import SourceTable, tables_text
+from lakesql.stream.stream import Column, Stream
+
+Load = Callable[[FindTables], Manifest]
+"""Reads a project, whose groups have the tables that are found beside those that its files declare."""
+
+
+def load_known(load: Load) -> Manifest:
+    """The project with all that is known of feeds without asking a broker: the tables of its groups, and the columns of
+    streams that declare none."""
+    return find_recorded(load(known_tables))
+
+
+def load_asked(load: Load) -> Manifest:
+    """The same, with the tables that the feeds of groups have in Kafka now. They are kept for other commands.
+
+    Raises what asking a broker raises.
+    """
+    return find_recorded(load(ask_tables))
+
+
+def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
+    """The tables that recordings have, and those that were found in Kafka before."""
+    kept = _KeptTables(feeds)
+    found: list[SourceTable] = []
+    for stream in feeds.streams:
+        source = feeds.target.connections.get(stream.connection)
+        folder = source.recording if source is not None else None
+        if folder is None:
+            found += kept.get(stream)
+        else:
+            found += tables_in(newest_recorded(stream.origin, folder), stream)
+    return found
+
+
+def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
+    """The same, once the brokers were asked: of a feed of several topics the newest records of those that are new are
+    read, and of one with a single topic its newest records."""
+    asked = [(stream, cluster) for stream in feeds.streams if (cluster := _cluster_of(feeds, stream)) is not None]
+    if not asked:
+        return known_tables(feeds)
+    from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
+
+    kept = _KeptTables(feeds)
+    with open_kafka() as jvm:
+        for stream, cluster in asked:
+            known = {table.topic for table in (*kept.get(stream), *feeds.declared) if table.stream == stream.name}
+            with open_broker(jvm, cluster) as broker:
+                topics = broker.find_topics(stream.origin, stream.place)
+                new = [topic for name, topic in topics.items() if name not in known]
+                records = broker.read_newest(new, SAMPLE * len(new)) if new else []
+            kept.add(stream, tables_in(records, stream))
+    kept.save()
+    return known_tables(feeds)
+
+
+def pull_tables(manifest: Manifest, stream: Stream) -> dict[str, str]:
+    """The file that declares the tables of a feed which groups mirror, each as its newest records have it: its text, by
+    its path.
+
+    Tables that another file of the project declares are not in it. Raises what asking a broker raises.
+    """
+    path = tables_path(manifest, stream)
+    elsewhere = {table.name for table in manifest.source_tables if _is_elsewhere(table, stream, path)}
+    groups = [group for group in manifest.groups.values() if group.stream == stream.name]
+    found = [
+        table
+        for table in _tables_now(manifest, stream)
+        if table.name not in elsewhere and any(group.tables.takes(table.name) for group in groups)
+    ]
+    return {path: tables_text(found)}
+
+
+def tables_path(manifest: Manifest, stream: Stream) -> str:
+    """Where the tables of a feed are declared by a pull."""
+    return f"{manifest.settings.paths.streams}/{stream.name}.tables.yml"
+
+
+def _is_elsewhere(table: SourceTable, stream: Stream, path: str) -> bool:
+    return table.stream == stream.name and table.is_declared and table.place.path != path
+
+
+def _tables_now(manifest: Manifest, stream: Stream) -> list[SourceTable]:
+    """All tables of a feed, as its newest records tell of them."""
+    source = manifest.target.connections.get(stream.connection)
+    if source is not None and source.recording is not None:
+        return tables_in(newest_recorded(stream.origin, source.recording), stream)
+    if source is None or source.cluster is None:
+        return []
+    from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
+
+    with open_kafka() as jvm, open_broker(jvm, source.cluster) as broker:
+        topics = broker.find_topics(stream.origin, stream.place)
+        return tables_in(broker.read_newest(topics.values(), PULLED * max(1, len(topics))), stream)
+
+
+PULLED = 100
+"""So many of the newest records of a topic are read to know the table that it has."""
+
+
+def _cluster_of(feeds: GroupFeeds, stream: Stream) -> Kafka | None:
+    source = feeds.target.connections.get(stream.connection)
+    return source.cluster if source is not None else None
+
+
+class _KeptTables:
+    """The tables that were found in the topics of a target's feeds, for the commands that ask no broker."""
+
+    def __init__(self, feeds: GroupFeeds) -> None:
+        self._target = feeds.target.name
+        self._file = CacheFile(feeds.outputs.cache / "tables.json")
+        self._names = [self._name(stream) for stream in feeds.streams]
+        self._decode = decoder((SourceTable, Column, Place))
+
+    def get(self, stream: Stream) -> Sequence[SourceTable]:
+        found = self._file.get(self._name(stream), _key_of(stream))
+        return [] if found is None else self._decode(found)
+
+    def add(self, stream: Stream, tables: Sequence[SourceTable]) -> None:
+        merged = {table.name: table for table in (*self.get(stream), *tables)}
+        self._file.put(self._name(stream), _key_of(stream), encode([*merged.values()]))
+
+    def save(self) -> None:
+        self._file.save(self._names)
+
+    def _name(self, stream: Stream) -> str:
+        return f"{self._target}.{stream.name}"
+
+
+def _key_of(stream: Stream) -> str:
+    return digest(stream.connection, str(stream.origin))

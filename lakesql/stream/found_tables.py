@@ -1,0 +1,60 @@
+"""The tables behind a change feed, as its newest records tell of them: what they are called, their keys and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakesql.stream.feed_schema import FieldSchema, schema_fields
+from lakesql.stream.recording import RawRecord, parse_json
+from lakesql.stream.source_table import SourceTable
+from lakesql.stream.stream import Stream
+
+
+def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]:
+    """The tables that the changes are of, each as its newest schema has it; the records are in the order of their age.
+
+    A table whose changes carry no schema has no columns here.
+    """
+    topics: dict[str, str] = {}
+    keys: dict[str, tuple[str, ...]] = {}
+    fields: dict[str, tuple[FieldSchema, ...]] = {}
+    for record in records:
+        event = parse_json(record.value)
+        name = _name_of(event)
+        if not name:
+            continue
+        topics[name] = record.topic
+        keys[name] = key_names(record) or keys.get(name, ())
+        fields[name] = schema_fields(event) or fields.get(name, ())
+    return [
+        SourceTable(
+            stream=stream.name,
+            name=name,
+            topic=topic if stream.origin.may_be_several else "",
+            key=keys[name],
+            columns=(),
+            schema_fields=tuple(field.text for field in fields[name]),
+            place=stream.place,
+            is_declared=False,
+        )
+        for name, topic in sorted(topics.items())
+    ]
+
+
+def key_names(record: RawRecord) -> tuple[str, ...]:
+    """The columns of a record's key; none where it has no key in JSON."""
+    key = parse_json(record.key)
+    row = key.get("payload", key) if isinstance(key, Mapping) else None
+    return tuple(row) if isinstance(row, Mapping) else ()
+
+
+def _name_of(event: Any) -> str:
+    """`schema.table` of a change; `database.table` where there are no schemas; '' of what is no change of a table."""
+    change = event.get("payload", event) if isinstance(event, Mapping) else None
+    source = change.get("source") if isinstance(change, Mapping) else None
+    if not isinstance(source, Mapping):
+        return ""
+    table = source.get("table") or source.get("collection")
+    outer = source.get("schema") or source.get("db")
+    return ".".join(str(part) for part in (outer, table) if part) if table else ""

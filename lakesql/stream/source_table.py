@@ -1,0 +1,151 @@
+"""One table of the database behind a change feed, as the project or the feed says it: its topic, key and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from lakesql.decode import Node, decode, option, read_each, read_filled
+from lakesql.errors import Place, Problem, ProjectError
+from lakesql.source.origin import Topics
+from lakesql.stream.feed_schema import FieldSchema, merge_fields, parse_field
+from lakesql.stream.stream import Column, Stream, read_columns, with_columns
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table of a feed's source. `name` is `schema.table`; `database.table` where there are no schemas.
+
+    `stream` is the feed. `topic` has its changes; '' where all tables are in one topic. Its columns are those that
+    `schema_fields` say, each the text of a `FieldSchema`, or `columns` where the feed carries no schema. One that is
+    not declared was found in the feed: its place is that of the stream.
+    """
+
+    stream: str
+    name: str
+    topic: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    schema_fields: tuple[str, ...]
+    place: Place
+    is_declared: bool = True
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """The parts of its name, by what they are; the outer ones are '' where the source does not say them."""
+        *outer, table = self.name.split(".")
+        database = outer[-2] if len(outer) > 1 else ""
+        schema = outer[-1] if outer else ""
+        return {"table": table, "schema": schema, "database": database, "topic": self.topic}
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldOptions:
+    """One field of a schema of Kafka Connect's, as a feed carries it."""
+
+    field: str = option("The column's name.", read=read_filled)
+    type: str = option("How values are written.", read=read_filled)
+    name: str = option("What they mean, such as `io.debezium.time.Date`.", default="")
+    scale: str = option("Of decimals.", default="", read=lambda node: str(node.value))
+    precision: str = option("Of decimals.", default="", read=lambda node: str(node.value))
+    items: str = option("Of arrays: the schema of an item, as JSON.", default="")
+    fields: str = option("Of structs: the schemas of the fields, as JSON.", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceTableOptions:
+    """The keys of one entry under `source_tables:`."""
+
+    stream: str = option("The change feed that has the table.", read=read_filled)
+    name: str = option("The table, as its source calls it: `schema.table`.", read=read_filled)
+    topic: str = option("The topic with its changes, where the stream reads several.", default="")
+    key: tuple[str, ...] = option("The columns of its primary key.", default=())
+    columns: tuple[Column, ...] = option(
+        "Its columns, as those of a stream, where the feed carries no schema.", default=(), read=read_columns
+    )
+    fields: tuple[str, ...] = option(
+        "Its columns as the schema in the feed has them: {field, type, name, scale, precision, items, fields}.",
+        default=(),
+        read=lambda node: read_each(node.items(), _read_field),
+    )
+
+
+def _read_field(node: Node) -> str:
+    said = decode(node, _FieldOptions, what="a field of a source table")
+    return FieldSchema(said.field, said.type, said.name, said.scale, said.precision, said.items, said.fields).text
+
+
+def read_source_table(node: Node) -> SourceTable:
+    """One entry of a file's `source_tables:`. Raises `ProjectError` with everything that is wrong with it."""
+    said = decode(node, _SourceTableOptions, what="a source table")
+    place = node.key_place("name")
+    if said.columns and said.fields:
+        what = f"Table '{said.name}' has `columns` and `fields`."
+        raise ProjectError.of("wrong-value", what, fix="Keep one of them.", place=node.key_place("columns"))
+    return SourceTable(said.stream, said.name, said.topic, said.key, said.columns, said.fields, place)
+
+
+def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
+    """The stream of one table: its topic, or its changes in the one topic, with the table's columns and key.
+
+    Raises `ProjectError` where the schema says what no column of a table can be.
+    """
+    origin = Topics((table.topic,)) if table.topic else stream.origin
+    own = replace(
+        stream,
+        name=name,
+        origin=origin,
+        source_table=() if table.topic else (table.name,),
+        key=table.key,
+        names_key=bool(table.columns),
+        place=table.place,
+    )
+    if table.columns:
+        return replace(own, columns=table.columns, is_open=False)
+    columns = merge_fields((), map(parse_field, table.schema_fields)).columns
+    return with_columns(replace(own, is_open=True), columns, table.schema_fields, table.key)
+
+
+def merge_tables(declared: Sequence[SourceTable], found: Iterable[SourceTable]) -> list[SourceTable]:
+    """The tables that files declare, and those that were found beside them, each stream's in the order of names."""
+    known = {(table.stream, table.name) for table in declared}
+    new = [table for table in found if (table.stream, table.name) not in known]
+    return sorted([*declared, *new], key=lambda table: (table.stream, table.name))
+
+
+def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
+    """Tables that are declared twice."""
+    first: dict[tuple[str, str], SourceTable] = {}
+    for table in tables:
+        earlier = first.setdefault((table.stream, table.name), table)
+        if earlier is not table:
+            what = f"Table '{table.name}' of stream '{table.stream}' stands at {earlier.place} already."
+            yield Problem("duplicate-name", what, place=table.place)
+
+
+def tables_text(tables: Iterable[SourceTable]) -> str:
+    """The file that declares these tables, which a reviewer reads, and a later pull replaces."""
+    import yaml  # only here: what reads a project writes no file of it
+
+    entries = [_entry(table) for table in tables]
+    return _HEAD + yaml.safe_dump(
+        {"source_tables": entries}, sort_keys=False, allow_unicode=True, width=116, default_flow_style=None
+    )
+
+
+_HEAD = "# Written by `lakesql schema pull`: the tables of a change feed, with the columns that its records say.\n"
+
+
+def _entry(table: SourceTable) -> dict[str, Any]:
+    entry: dict[str, Any] = {"stream": table.stream, "name": table.name}
+    if table.topic:
+        entry["topic"] = table.topic
+    entry["key"] = list(table.key)
+    entry["fields"] = [_field_entry(parse_field(text)) for text in table.schema_fields]
+    return entry
+
+
+def _field_entry(field: FieldSchema) -> dict[str, str]:
+    parts = {part.name: getattr(field, part.name) for part in fields(field)}
+    return {name: value for name, value in parts.items() if value}
