@@ -76,8 +76,8 @@ def make_members(
         known = [table for table in tables if table.stream == group.stream and group.tables.takes(table.name)]
         wanted = [table for table in known if _is_wanted(group, table, remarks)]
         names = _names_of(group, wanted, problems, remarks)
-        if not names:
-            collect(problems, partial(_options, group, defaults_of(group.fqn), STANDS_FOR_KEY))
+        if collect(problems, partial(_options, group, defaults_of(group.fqn), STANDS_FOR_KEY)) is None:
+            continue
         members: list[str] = []
         for name, table in names.items():
             said = problems if table.is_declared else []
@@ -196,6 +196,8 @@ def _names_of(
     for table in sorted(tables, key=lambda each: not each.is_declared):
         name = group.tables.member_name(table)
         first = folded.setdefault(name.lower(), table)
+        if first.name == table.name and first is not table:
+            continue  # it is declared twice, which is said elsewhere
         if first is not table:
             problem = Problem(
                 "duplicate-name",

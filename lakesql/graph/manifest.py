@@ -203,7 +203,8 @@ def load_manifest(
     table_names = {*model_names, *(PurePosixPath(seed.path).stem for seed in files.seeds)} - written.keys()
     table_names -= {group.name for group in groups}
 
-    aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
+    names = [_fqn(file.path, files.settings) for file in files.models]
+    aimless = check_folders(files.settings.models, [*names, *(model.fqn for model in members.models)])
     warnings = tuple(_find_blunt(models.values())) if files.models else tuple(aimless)
     warnings += members.remarks
     problems.extend(aimless if files.models else ())
