@@ -13,12 +13,11 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean, quoted
 from lakesql.graph.find_tests import find_data_tests
 from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
-from lakesql.graph.groups import MemberOptions, Members, make_members, own_member
 from lakesql.graph.handwritten import find_calls
+from lakesql.graph.members import AnyModel, check_source_tables, make_member, make_members, read_group, with_members
 from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.shared_files import check_shared_files
-from lakesql.model.column_rules import GroupMember
-from lakesql.model.config import Every, MaintenanceConfig, OnChange, TableConfig, Trigger
+from lakesql.model.config import Every, MaintenanceConfig, TableConfig, trigger_of
 from lakesql.model.data_tests import DataTest
 from lakesql.model.group import GroupConfig, ModelGroup, Tables
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, own_tasks, said_at
@@ -52,9 +51,6 @@ from lakesql.template.reader import Reference
 from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
-AnyModel = Model | MaintenanceModel | ModelGroup
-"""What a file of `models/` may be."""
-
 Named = TypeVar("Named", Stream, ModelProperties, SeedContract, Seed, Model | MaintenanceModel | ModelGroup)
 
 
@@ -174,7 +170,7 @@ def load_manifest(
     groups = [found for found in every.values() if isinstance(found, ModelGroup)]
     declared_tables = [table for found in declared for table in found.source_tables]
     problems.extend(find_ambiguous(declared_tables))
-    problems.extend(_check_source_tables(declared_tables, streams))
+    problems.extend(check_source_tables(declared_tables, streams))
     feeds = tuple(streams[name] for name in dict.fromkeys(group.stream for group in groups) if name in streams)
     known_tables = declared_tables
     if find_tables is not None and feeds:
@@ -186,10 +182,10 @@ def load_manifest(
         streams,
         known_tables,
         partial(_defaults, files.settings, target),
-        partial(_make_member, files, target, properties, {group.name: group for group in groups}),
+        partial(make_member, target, properties, {group.name: group for group in groups}),
         problems,
     )
-    every = _with_members(every, members, problems)
+    every = with_members(every, members, problems)
     streams = {**streams, **{stream.name: stream for stream in members.streams}}
     written = {name: found for name, found in every.items() if isinstance(found, MaintenanceModel)}
     models = {name: found for name, found in every.items() if isinstance(found, Model)}
@@ -451,7 +447,7 @@ def _read_model(
     if isinstance(said.config, MaintenanceConfig):
         return MaintenanceModel(name, file.path, fqn, file.text, said.config, said.options, said.facts)
     if isinstance(said.config, GroupConfig):
-        return _read_group(name, file, fqn, said, said.config)
+        return read_group(name, fqn, file, said.config, said.facts)
     return Model(
         name=name,
         path=file.path,
@@ -459,107 +455,11 @@ def _read_model(
         source=file.text,
         table=TableName(target.catalog.name, said.config.namespace or target.namespace, said.config.table or fqn[-1]),
         config=said.config,
-        trigger=_trigger(said.config, target),
+        trigger=trigger_of(said.config, target.trigger),
         options=said.options,
         facts=said.facts,
         properties=properties.get(name) or ModelProperties(Place(file.path), name),
     )
-
-
-def _read_group(name: str, file: SourceFile, fqn: tuple[str, ...], said: ModelFile, config: GroupConfig) -> ModelGroup:
-    """The group of a file. Raises `ProjectError` where its SELECT does not read one stream alone."""
-    read = [*dict.fromkeys(found.name for found in said.facts.streams)]
-    if len(read) != 1:
-        what = f"Group '{name}' reads {len(read)} streams, and its tables are those of one."
-        fix = "Read the feed by {{ stream('…') }}, and join other tables with ref()."
-        raise ProjectError.of("group-stream", what, fix=fix, place=Place(file.path, 1, 1))
-    return ModelGroup(name, file.path, fqn, file.text, config, said.facts, read[0])
-
-
-def _make_member(
-    files: ProjectFiles,
-    target: Target,
-    properties: Mapping[str, ModelProperties],
-    groups: Mapping[str, ModelGroup],
-    name: str,
-    fqn: tuple[str, ...],
-    options: MemberOptions,
-    member: GroupMember,
-) -> Model:
-    group, config = groups[member.group], options.config
-    if config.table:
-        what = f"Group '{group.name}' gives all of its tables the name '{config.table}'."
-        raise ProjectError.of("wrong-value", what, fix="Write tables={'name': '…{table}'}.", place=group.place)
-    return Model(
-        name=name,
-        path=group.path,
-        fqn=fqn,
-        source=group.source,
-        table=TableName(target.catalog.name, config.namespace or target.namespace, fqn[-1]),
-        config=config,
-        trigger=_trigger(config, target),
-        options=options.said.plain(),
-        facts=_facts_of(group.facts, member),
-        properties=properties.get(name) or ModelProperties(group.place, name),
-        member=member,
-    )
-
-
-def _facts_of(facts: TemplateFacts, member: GroupMember) -> TemplateFacts:
-    """What a file says that reads a group's feed, for one of its tables."""
-    names = {member.feed: member.stream}
-    streams = (replace(found, name=names.get(found.name, found.name)) for found in facts.streams)
-    return replace(facts, streams=tuple(streams))
-
-
-def _with_members(every: Mapping[str, AnyModel], members: Members, problems: list[Problem]) -> dict[str, AnyModel]:
-    """The models, with those of groups in the place of these. A file of a member's name reads the member's stream."""
-    found: dict[str, AnyModel] = {}
-    known = {name for group in members.groups for name in group.members}
-    for name, model in every.items():
-        if isinstance(model, ModelGroup):
-            continue
-        if "." in name and isinstance(model, Model):
-            member = own_member(name, members.groups)
-            if member is None:
-                what = f"'{name}' is not a name: it has a dot, and there is no group '{name.partition('.')[0]}'."
-                problems.append(Problem("bad-name", what, place=model.place))
-                continue
-            if name not in known:
-                problems.append(_unknown_table(name, member, known, model))
-                continue
-            model = replace(model, member=member, facts=_facts_of(model.facts, member))
-        found[name] = model
-    return found | {model.name: model for model in members.models}
-
-
-def _unknown_table(name: str, member: GroupMember, known: Collection[str], model: Model) -> Problem:
-    return Problem(
-        "unknown-source-table",
-        f"Group '{member.group}' has no table for '{name}'.",
-        f"Neither a file nor a run knows such a table of stream '{member.feed}'.",
-        f"{did_you_mean(name, known)} Bring its tables into the project: lakesql schema pull {member.feed}.".strip(),
-        model.place,
-    )
-
-
-def _check_source_tables(tables: Iterable[SourceTable], streams: Mapping[str, Stream]) -> Iterable[Problem]:
-    """Tables of streams that are not there."""
-    for table in tables:
-        if table.stream not in streams:
-            what = f"Table '{table.name}' names stream '{table.stream}', which is not there."
-            yield Problem("unknown-stream", what, "", did_you_mean(table.stream, streams), table.place)
-
-
-def _trigger(config: TableConfig, target: Target) -> Trigger:
-    """What the model says, or the target; of a table that is made of others, when it is expected that these change."""
-    match config.trigger:
-        case None:
-            return Every(target.trigger.text, target.trigger.length_ms)
-        case OnChange():
-            return OnChange(target.trigger.length_ms)
-        case trigger:
-            return trigger
 
 
 def _defaults(settings: Settings, target: Target, fqn: tuple[str, ...]) -> Node:

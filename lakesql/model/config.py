@@ -368,3 +368,15 @@ class MaintenanceConfig:
     meta: Mapping[str, Any] = option(
         "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
     )
+
+
+def trigger_of(config: TableConfig, usual: Duration) -> Trigger:
+    """What a model says, or else the target's usual one; of a table that is made of others, when it is expected that
+    these change."""
+    match config.trigger:
+        case None:
+            return Every(usual.text, usual.length_ms)
+        case OnChange():
+            return OnChange(usual.length_ms)
+        case trigger:
+            return trigger

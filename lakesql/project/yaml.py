@@ -47,6 +47,13 @@ def parse_yaml(path: str, text: str) -> Node:
         ) from None
 
 
+def render_yaml(value: Any) -> str:
+    """Plain mappings, lists and scalars as YAML, in their order: a mapping or a list without others in it takes a line
+    of its own."""
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=116, default_flow_style=None)
+    return text
+
+
 def _too_large(place: Place) -> ProjectError:
     what = f"This document has more values than {MAX_NODES}, or nests deeper than {MAX_DEPTH} levels."
     return ProjectError.of("yaml-too-large", what, place=place)

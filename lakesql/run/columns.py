@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.project.cache import CacheFile, digest
+from lakesql.project.profiles import Target
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import StreamOrigin
 from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
@@ -78,7 +79,7 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
     """
     read = {reference.name for name in models for reference in manifest.models[name].facts.streams}
     read -= _follow_themselves(manifest)
-    clusters = ((stream, _cluster_of(manifest, stream)) for stream in _open_streams(manifest, read))
+    clusters = ((stream, cluster_of(manifest.target, stream)) for stream in _open_streams(manifest, read))
     wanted = [(stream, cluster) for stream, cluster in clusters if cluster is not None]
     if not wanted:
         return manifest
@@ -122,7 +123,7 @@ def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manif
         stream = streams[name]
         columns = merge_fields((), map(parse_field, texts)).columns
         streams[name] = with_columns(stream, columns, tuple(texts), stream.key)
-        if _cluster_of(manifest, stream) is not None:
+        if cluster_of(manifest.target, stream) is not None:
             kept.put(stream, FoundColumns(columns, tuple(texts), stream.key))
     kept.save()
     return replace(manifest, streams=streams)
@@ -139,9 +140,9 @@ def with_followed(manifest: Manifest, found: Mapping[str, tuple[Column, ...]]) -
     return replace(manifest, streams=streams)
 
 
-def _cluster_of(manifest: Manifest, stream: Stream) -> Kafka | None:
+def cluster_of(target: Target, stream: Stream) -> Kafka | None:
     """The cluster that has the records of a stream, if one has."""
-    source = manifest.target.connections.get(stream.connection)
+    source = target.connections.get(stream.connection)
     return source.cluster if source is not None else None
 
 

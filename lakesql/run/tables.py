@@ -8,8 +8,7 @@ from lakesql.errors import Place
 from lakesql.graph.manifest import FindTables, GroupFeeds, Manifest
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
-from lakesql.run.columns import SAMPLE, find_recorded, newest_recorded, open_kafka
-from lakesql.source.kafka import Kafka
+from lakesql.run.columns import SAMPLE, cluster_of, find_recorded, newest_recorded, open_kafka
 from lakesql.stream.found_tables import tables_in
 from lakesql.stream.source_table import SourceTable, tables_text
 from lakesql.stream.stream import Column, Stream
@@ -49,7 +48,7 @@ def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
 def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
     """The same, once the brokers were asked: of a feed of several topics the newest records of those that are new are
     read, and of one with a single topic its newest records."""
-    asked = [(stream, cluster) for stream in feeds.streams if (cluster := _cluster_of(feeds, stream)) is not None]
+    asked = [(stream, cluster) for stream in feeds.streams if (cluster := cluster_of(feeds.target, stream)) is not None]
     if not asked:
         return known_tables(feeds)
     from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
@@ -98,22 +97,18 @@ def _tables_now(manifest: Manifest, stream: Stream) -> list[SourceTable]:
     source = manifest.target.connections.get(stream.connection)
     if source is not None and source.recording is not None:
         return tables_in(newest_recorded(stream.origin, source.recording), stream)
-    if source is None or source.cluster is None:
+    cluster = cluster_of(manifest.target, stream)
+    if cluster is None:
         return []
     from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
 
-    with open_kafka() as jvm, open_broker(jvm, source.cluster) as broker:
+    with open_kafka() as jvm, open_broker(jvm, cluster) as broker:
         topics = broker.find_topics(stream.origin, stream.place)
         return tables_in(broker.read_newest(topics.values(), PULLED * max(1, len(topics))), stream)
 
 
 PULLED = 100
 """So many of the newest records of a topic are read to know the table that it has."""
-
-
-def _cluster_of(feeds: GroupFeeds, stream: Stream) -> Kafka | None:
-    source = feeds.target.connections.get(stream.connection)
-    return source.cluster if source is not None else None
 
 
 class _KeptTables:

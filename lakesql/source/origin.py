@@ -72,6 +72,10 @@ class StreamOrigin(Protocol):
         """The topics whose recording stands for it where a test gives the records of the stream."""
         return Topics((stream,))
 
+    def one_topic(self, topic: str) -> Topics:
+        """One of its topics alone."""
+        return Topics((topic,))
+
 
 _NAME = re.compile(r"[^\s,]+\Z")
 """What may be the name of a topic in some log: `persistent://tenant/space/topic`, `plant/+/temperature`."""

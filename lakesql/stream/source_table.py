@@ -8,7 +8,7 @@ from typing import Any
 
 from lakesql.decode import Node, decode, option, read_each, read_filled
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.source.origin import Topics
+from lakesql.project.yaml import render_yaml
 from lakesql.stream.feed_schema import FieldSchema, merge_fields, parse_field
 from lakesql.stream.stream import Column, Stream, read_columns, with_columns
 
@@ -91,7 +91,7 @@ def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
 
     Raises `ProjectError` where the schema says what no column of a table can be.
     """
-    origin = Topics((table.topic,)) if table.topic else stream.origin
+    origin = stream.origin.one_topic(table.topic) if table.topic else stream.origin
     own = replace(
         stream,
         name=name,
@@ -126,12 +126,7 @@ def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
 
 def tables_text(tables: Iterable[SourceTable]) -> str:
     """The file that declares these tables, which a reviewer reads, and a later pull replaces."""
-    import yaml  # only here: what reads a project writes no file of it
-
-    entries = [_entry(table) for table in tables]
-    return _HEAD + yaml.safe_dump(
-        {"source_tables": entries}, sort_keys=False, allow_unicode=True, width=116, default_flow_style=None
-    )
+    return _HEAD + render_yaml({"source_tables": [_entry(table) for table in tables]})
 
 
 _HEAD = "# Written by `lakesql schema pull`: the tables of a change feed, with the columns that its records say.\n"

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lakesql.decode import Node, collect, fields_of, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.model.column_rules import GroupMember
-from lakesql.model.config import MaintenanceConfig, TableConfig
-from lakesql.model.group import ModelGroup
-from lakesql.model.model import Model
+from lakesql.model.config import MaintenanceConfig, TableConfig, trigger_of
+from lakesql.model.group import GroupConfig, ModelGroup
+from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
+from lakesql.model.properties import ModelProperties
+from lakesql.model.table_name import TableName
 from lakesql.modes.all_modes import find_mode
 from lakesql.modes.read_config import merge_config, read_config
 from lakesql.names import LONGEST_NAME
+from lakesql.project.files import SourceFile
+from lakesql.project.profiles import Target
 from lakesql.stream.source_table import SourceTable, stream_of_table
 from lakesql.stream.stream import Stream
 from lakesql.template.template import read_config_again
 
 STANDS_FOR_KEY = node_of(["key"], Place(""))
 """The keys of a table of which nothing is known."""
+
+
+AnyModel = Model | MaintenanceModel | ModelGroup
+"""What a file of `models/` may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,18 @@ class Members:
     streams: tuple[Stream, ...]
     groups: tuple[ModelGroup, ...]
     remarks: tuple[Problem, ...] = ()
+
+
+def read_group(
+    name: str, fqn: tuple[str, ...], file: SourceFile, config: GroupConfig, facts: TemplateFacts
+) -> ModelGroup:
+    """The group of a file. Raises `ProjectError` (`group-stream`) where its SELECT does not read one stream alone."""
+    read = [*dict.fromkeys(found.name for found in facts.streams)]
+    if len(read) != 1:
+        what = f"Group '{name}' reads {len(read)} streams, and its tables are those of one."
+        fix = "Read the feed by {{ stream('…') }}, and join other tables with ref()."
+        raise ProjectError.of("group-stream", what, fix=fix, place=Place(file.path, 1, 1))
+    return ModelGroup(name, file.path, fqn, file.text, config, facts, read[0])
 
 
 def make_members(
@@ -82,7 +102,7 @@ def make_members(
         for name, table in names.items():
             said = problems if table.is_declared else []
             before = len(said)
-            found = _make_member(group, feed, name, table, taken, defaults_of, make, said)
+            found = _member_of(group, feed, name, table, taken, defaults_of, make, said)
             if found is None:
                 remarks += [] if table.is_declared else [_unfit(group, table, said[before])]
                 continue
@@ -94,7 +114,7 @@ def make_members(
     return Members(tuple(models), tuple(made), tuple(finished), tuple(remarks))
 
 
-def _make_member(
+def _member_of(
     group: ModelGroup,
     feed: Stream,
     name: str,
@@ -144,13 +164,88 @@ def _unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
     )
 
 
-def own_member(name: str, groups: Iterable[ModelGroup]) -> GroupMember | None:
+def make_member(
+    target: Target,
+    properties: Mapping[str, ModelProperties],
+    groups: Mapping[str, ModelGroup],
+    name: str,
+    fqn: tuple[str, ...],
+    options: MemberOptions,
+    member: GroupMember,
+) -> Model:
+    """The model of one table of a group. Raises `ProjectError` where all would write one table."""
+    group, config = groups[member.group], options.config
+    if config.table:
+        what = f"Group '{group.name}' gives all of its tables the name '{config.table}'."
+        raise ProjectError.of("wrong-value", what, fix="Write tables={'name': '…{table}'}.", place=group.place)
+    return Model(
+        name=name,
+        path=group.path,
+        fqn=fqn,
+        source=group.source,
+        table=TableName(target.catalog.name, config.namespace or target.namespace, fqn[-1]),
+        config=config,
+        trigger=trigger_of(config, target.trigger),
+        options=options.said.plain(),
+        facts=_facts_of(group.facts, member),
+        properties=properties.get(name) or ModelProperties(group.place, name),
+        member=member,
+    )
+
+
+def with_members(every: Mapping[str, AnyModel], members: Members, problems: list[Problem]) -> dict[str, AnyModel]:
+    """The models, with those of groups in the place of these. A file of a member's name reads the member's stream."""
+    found: dict[str, AnyModel] = {}
+    known = {name for group in members.groups for name in group.members}
+    for name, model in every.items():
+        if isinstance(model, ModelGroup):
+            continue
+        if "." in name and isinstance(model, Model):
+            member = _own_member(name, members.groups)
+            if member is None:
+                what = f"'{name}' is not a name: it has a dot, and there is no group '{name.partition('.')[0]}'."
+                problems.append(Problem("bad-name", what, place=Place(model.path)))
+                continue
+            if name not in known:
+                problems.append(_unknown_table(name, member, known, model))
+                continue
+            model = replace(model, member=member, facts=_facts_of(model.facts, member))
+        found[name] = model
+    return found | {model.name: model for model in members.models}
+
+
+def check_source_tables(tables: Iterable[SourceTable], streams: Mapping[str, Stream]) -> Iterable[Problem]:
+    """Tables of streams that are not there."""
+    for table in tables:
+        if table.stream not in streams:
+            what = f"Table '{table.name}' names stream '{table.stream}', which is not there."
+            yield Problem("unknown-stream", what, "", did_you_mean(table.stream, streams), table.place)
+
+
+def _own_member(name: str, groups: Iterable[ModelGroup]) -> GroupMember | None:
     """What a model's file means that has the name of a group's member, as `shop_mirror.public_orders.sql`."""
     group_name, _, own = name.partition(".")
     for group in groups:
         if own and group.name == group_name:
             return GroupMember(group.name, "", group.stream, f"{group.stream}__{own}")
     return None
+
+
+def _facts_of(facts: TemplateFacts, member: GroupMember) -> TemplateFacts:
+    """What a file says that reads a group's feed, for one of its tables."""
+    names = {member.feed: member.stream}
+    streams = (replace(found, name=names.get(found.name, found.name)) for found in facts.streams)
+    return replace(facts, streams=tuple(streams))
+
+
+def _unknown_table(name: str, member: GroupMember, known: Collection[str], model: Model) -> Problem:
+    return Problem(
+        "unknown-source-table",
+        f"Group '{member.group}' has no table for '{name}'.",
+        f"Neither a file nor a run knows such a table of stream '{member.feed}'.",
+        f"{did_you_mean(name, known)} Bring its tables into the project: lakesql schema pull {member.feed}.".strip(),
+        model.place,
+    )
 
 
 def _unknown_stream(group: ModelGroup, streams: Mapping[str, Stream]) -> Problem:
