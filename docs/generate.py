@@ -30,6 +30,7 @@ from lakesql.graph.selector import METHODS, SELECTOR
 from lakesql.model.config import PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
 from lakesql.model.expectations import EXPECTATION_KINDS
+from lakesql.model.group import Tables
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
 from lakesql.modes.all_modes import MAINTENANCE, all_modes, namesakes
@@ -51,6 +52,7 @@ from lakesql.review.verdicts import CAUSES, MEANINGS, VERDICTS
 from lakesql.seed.seed_contract import SeedColumnOptions, SeedOptions
 from lakesql.source.kinds import CONNECTIONS
 from lakesql.source.notifications import Notifications
+from lakesql.stream.source_table import _SourceTableOptions
 from lakesql.stream.stream import RECORD_FIELDS, Column, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
@@ -482,6 +484,8 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "seed-column": lambda: option_table(fields_of(SeedColumnOptions)),
     "seed-settings": lambda: option_table(fields_of(SeedSettings)),
     "stream": lambda: option_table(fields_of(_StreamOptions)),
+    "group": lambda: option_table(fields_of(Tables)),
+    "source-table": lambda: option_table(fields_of(_SourceTableOptions)),
     "column": lambda: option_table(fields_of(_ColumnOptions)),
     "watermark": lambda: option_table(fields_of(Watermark)),
     "notifications": lambda: option_table(fields_of(Notifications)),

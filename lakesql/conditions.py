@@ -413,12 +413,12 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "group-column": Condition(
         "A rule in `tables={'columns': …}` of a group changes a column of a table's key, or leaves a table no column.",
-        "Name other columns in the rule, or give the table a model of its own: `models/GROUP.TABLE.sql`.",
+        "Name other columns in the rule, or give the table a file of its own, GROUP.TABLE.sql.",
     ),
     "group-key": Condition(
         "A table of a feed has no primary key, and the mode of the group that mirrors it needs one.",
-        "Leave it out (`tables={'exclude': ['public.log']}`), or give it a model of its own in mode `append`: "
-        "`models/GROUP.TABLE.sql`.",
+        "Leave it out (`tables={'exclude': ['public.log']}`), or give it a file of its own, GROUP.TABLE.sql, in "
+        "mode `append`.",
     ),
     "group-not-in-keys": Condition(
         "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
