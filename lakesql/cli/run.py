@@ -200,6 +200,7 @@ def run_selected(
                 order=build.order if build is not None else None,
                 ahead=ahead,
                 seeds=build.seeds if build is not None else None,
+                reload=partial(project.load_project, options, asks=True),
             )
             return 0 if succeeded and not manifest.lacks_tables(names) else 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -83,6 +83,14 @@ class Jobs(Protocol):
 
     def kill(self) -> None:
         """End all jobs at once, whatever they are at."""
+
+    def rests(self, model: str) -> bool:
+        """Whether the model, whose job has ended well, waits until something has come for it."""
+        return False
+
+    def woken(self) -> Sequence[str]:
+        """The models that something has come for since this was asked last; those too that are new in the run."""
+        return ()
 
 
 @dataclass(slots=True)

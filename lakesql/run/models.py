@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from lakesql.engine.refresh.refresh_table import Refresh, RefreshStep
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
-from lakesql.errors import LakesqlError, RunError, TransientError
+from lakesql.errors import InternalError, LakesqlError, RunError, TransientError
 from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest, reads_model, stored_refs
@@ -34,7 +34,7 @@ from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.identities import hash_of
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import Job, RunOptions, StartJob
-from lakesql.run.nothing_new import keep_analysis
+from lakesql.run.nothing_new import find_up_to_date, keep_analysis
 from lakesql.run.prepare import RunContext, check_progress, check_tables, open_keeper, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.refresh_job import RefreshJob
@@ -42,6 +42,7 @@ from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not
+    from lakesql.run.group_watch import GroupWatch
     from lakesql.run.seeds_first import SeedsFirst
 
 NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now: this run does not keep it fresh"
@@ -75,6 +76,7 @@ def run_models(
     order: Order | None = None,
     ahead: Opening | None = None,
     seeds: SeedsFirst | None = None,
+    reload: Callable[[], Manifest] | None = None,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken, or with `continuous` until somebody ends it.
 
@@ -110,7 +112,7 @@ def run_models(
         for name, because in skipped.items():
             emit(ModelTally(name).finish("skipped", 0, now_ms(), because=because))
         wanted = {name: each for name, each in bound.items() if name not in skipped}
-        succeeded = run_selects(context, wanted, options, interrupt, jobs_by, order)
+        succeeded = run_selects(context, wanted, options, interrupt, jobs_by, order, reload)
         succeeded = succeeded and not (seeds is not None and seeds.failed)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
@@ -123,15 +125,29 @@ def run_selects(
     interrupt: Interrupt,
     jobs_by: JobsBy | None = None,
     order: Order | None = None,
+    reload: Callable[[], Manifest] | None = None,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     name_files(context.session, context.manifest.target.checkpoints)
+    of_groups = {name: each.select for name, each in selects.items() if context.manifest.models[name].member}
+    up_to_date = find_up_to_date(context.manifest, of_groups) if of_groups and jobs_by is None else {}
+    watch = None
+    if options.continuous and jobs_by is None and of_groups:
+        from lakesql.run.group_watch import GroupWatch  # only here: few projects have a group
+
+        ends = {topic: offsets for each in up_to_date.values() for topic, offsets in each.ends.items()}
+        watch = GroupWatch(context.session, context.brokers, context.manifest, reload, context.emit, ends)
+        watch.start()
+    elif up_to_date and not options.fail_if_empty:
+        for each in up_to_date.values():
+            each.tell(context.emit)
+        selects = {name: each for name, each in selects.items() if name not in up_to_date}
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
     order = (order or Order()).within(frozenset(selects))
     waits_for = {name: before | order.waits_for.get(name, frozenset()) for name, before in waits_for.items()}
     target = context.manifest.target
-    jobs = ModelJobs(context, dict(selects), options.continuous, Leases(context.session), jobs_by)
+    jobs = ModelJobs(context, dict(selects), options.continuous, Leases(context.session), jobs_by, watch)
     supervisor = Supervisor(
         jobs=jobs,
         emit=context.emit,
@@ -141,10 +157,15 @@ def run_selects(
         options=options,
         limits={name: context.manifest.models[name].properties.freshness for name in selects},
         rewrites={name: rewrite_of(context.manifest.models[name]) for name in selects},
+        group_of=jobs.group_of,
+        group_limit=target.threads,
     )
     try:
-        runs = supervisor.run(waits_for, order.after)
+        resting = frozenset(name for name in up_to_date if jobs.rests(name))
+        runs = supervisor.run(waits_for, order.after, resting)
     finally:
+        if watch is not None:
+            watch.close()
         jobs.leases.close()
         context.brokers.close()
     return all(run.status != "error" for run in runs.values())
@@ -167,6 +188,7 @@ class ModelJobs:
     continuous: bool
     leases: Leases
     jobs_by: JobsBy | None = None
+    watch: GroupWatch | None = None
     prepared: dict[str, str] = field(default_factory=dict)
     changes: SharedChanges = field(default_factory=SharedChanges)
     told: set[str] = field(default_factory=set)
@@ -186,13 +208,15 @@ class ModelJobs:
                 emit(Noted(f"waits for the table of '{awaited}', which its first refresh makes", now_ms(), model))
             self.told.add(model)
             return None
-        if self.selects[model].select.model.config.reads == "tables":
+        if model in self.selects and self.selects[model].select.model.config.reads == "tables":
             return self.start_refreshes(model, emit)
         return self.start_stream(model, emit)
 
     def _find_awaited(self, model: str) -> str:
         """A model over tables in this run that the model reads, and whose table is still to be made; '' of none."""
-        manifest, reader = self.context.manifest, self.selects[model].select.model
+        if model not in self.selects:
+            return ""
+        manifest, reader = self._manifest_of(model), self.selects[model].select.model
         read = {found.name for found in stored_refs(manifest, reader)}
         read |= {found.name for found in reader.facts.streams if reads_model(manifest, found.name) is not None}
         for name in sorted(read & self.selects.keys() - self.ended):
@@ -236,14 +260,19 @@ class ModelJobs:
         if not self.claim(model, emit, patient=self.continuous):
             return None
         accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
-        context = replace(self.context, emit=emit, check_lease=self.leases.check, accept_data_loss=accept)
+        manifest = self._manifest_of(model)
+        context = replace(
+            self.context, manifest=manifest, emit=emit, check_lease=self.leases.check, accept_data_loss=accept
+        )
         session = new_session(context.session)
+        if model not in self.selects:  # its table has come into a feed since the run began
+            self.selects[model] = _compile(model, manifest)
         bound = self.selects[model] = context.current(self.selects[model], partial(_compile, model))
         finish_rebuild(context, bound.select)
         sink = prepare_model(context, session, bound, checkpoint, self.prepared.get(model, ""))
         query = ModelQuery(sink, takes_files=True)
         self.prepared[model] = query.sink.progress.checkpoint
-        trigger = bound.select.model.trigger if self.continuous else AvailableNow()
+        trigger = bound.select.model.trigger if self.continuous and not self.rests(model) else AvailableNow()
         if self.continuous and isinstance(trigger, AvailableNow):
             emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
         try:
@@ -267,6 +296,8 @@ class ModelJobs:
             return gone
         if not isinstance(error, LakesqlError) and (refusal := self._refusal(model)) is not None:
             return refusal
+        if model not in self.selects:  # it could not be compiled
+            return error if isinstance(error, LakesqlError) else InternalError.of_defect(error)
         return explain(error, self.selects[model].select)
 
     def _find_gone(self, model: str) -> LakesqlError | None:
@@ -283,8 +314,8 @@ class ModelJobs:
 
     def _refusal(self, model: str) -> LakesqlError | None:
         """What the next start of a model would say that streams tables: one may have been rebuilt or rolled back."""
-        bound = self.selects[model]
-        if all(binding.table is None for binding in bound.bindings):
+        bound = self.selects.get(model)
+        if bound is None or all(binding.table is None for binding in bound.bindings):
             return None
         try:
             check_progress(self.context, bound, checkpoint_of(self.context.manifest.target, model))
@@ -315,6 +346,30 @@ class ModelJobs:
     def kill(self) -> None:
         """Kill Java, and with it whatever a job is at."""
         kill_java()
+
+    def rests(self, model: str) -> bool:
+        """Whether the model takes what is there, and rests until its feed has more: so those of groups do."""
+        return self.watch is not None and self.watch.watches(model)
+
+    def woken(self) -> Sequence[str]:
+        """The models whose feeds have brought something."""
+        if self.watch is None:
+            return ()
+        return [name for name in self.watch.take_woken() if name in self.selects or self.is_new(name)]
+
+    def is_new(self, model: str) -> bool:
+        """Whether the table of a model has come into a feed since the run began, of a group that the run has."""
+        return model not in self.context.manifest.models
+
+    def group_of(self, model: str) -> str:
+        """The group that a model is one of, of which as many run side by side as the target's `threads`; '' of none."""
+        return model.partition(".")[0] if self.rests(model) else ""
+
+    def _manifest_of(self, model: str) -> Manifest:
+        """The project that has the model: where its table has come into a feed since, as it was read then."""
+        if model in self.context.manifest.models or self.watch is None:
+            return self.context.manifest
+        return self.watch.manifest
 
 
 def _compile(model: str, manifest: Manifest) -> BoundSelect:

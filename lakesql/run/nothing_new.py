@@ -11,9 +11,9 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from importlib.metadata import version
 from itertools import permutations
@@ -86,9 +86,7 @@ def report_nothing_new(
     with open_events() as emit:
         emit(RunStarted(manifest.target.name, tuple(selects), False, started_ms))
         for each in looked:
-            for event in each.said:
-                emit(event)
-            emit(each.tally.finish("success", each.took_ms, now_ms()))
+            each.tell(emit)
         emit(RunFinished(_since(started), False, now_ms()))
     return True
 
@@ -119,17 +117,25 @@ def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, 
 
 
 @dataclass(frozen=True, slots=True)
-class _UpToDate:
-    """A model that has nothing new to read: what is said of its streams, and what it took to see that."""
+class UpToDate:
+    """A model that has nothing new to read: what is said of its streams, what it took to see that, and the offset
+    behind the last record of each partition of its topics."""
 
     model: str
     said: tuple[StreamEmpty | FilesLeftOut, ...]
     took_ms: int
+    ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @property
     def tally(self) -> ModelTally:
         """What its run comes to."""
         return reduce(count_model_event, self.said, ModelTally(self.model))
+
+    def tell(self, emit: Emit) -> None:
+        """Say that it is done, as a run does that has found nothing new."""
+        for event in self.said:
+            emit(event)
+        emit(self.tally.finish("success", self.took_ms, now_ms()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,25 +193,41 @@ def _finder(read: ReadMetadata) -> _FindTable:
     return find
 
 
-def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[_UpToDate] | None:
+def find_up_to_date(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str, UpToDate]:
+    """Those of the models, by their names, of which surely nothing is new. What is wrong is said by the run."""
+    try:
+        return {each.model: each for each in _look(manifest, selects) if each is not None}
+    except _UNREADABLE:
+        return {}
+
+
+def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[UpToDate] | None:
     """The models, of each of which nothing is new; None where that is not so of one."""
+    looked: list[UpToDate] = []
+    for each in _look(manifest, selects):
+        if each is None:
+            return None
+        looked.append(each)
+    return looked
+
+
+def _look(manifest: Manifest, selects: Mapping[str, Select]) -> Iterator[UpToDate | None]:
+    """The models one by one; None for one of which something may be new."""
     bound = bind_selects(manifest, selects)
-    if not all(map(_is_comparable, bound.values())):
-        return None
     check_warehouse(manifest.target.catalog)
     streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
     catalog = manifest.target.catalog
     found = _Existing(open_metadata(catalog), open_views(catalog), manifest.target.connections, list(streams.values()))
-    looked = []
     for name, each in bound.items():
         started = time.monotonic()
-        if not _has_nothing_to_do(manifest, each, found):
-            return None
+        if not _is_comparable(each) or not _has_nothing_to_do(manifest, each, found):
+            yield None
+            continue
         sources = _sources(each, found)
         said: tuple[StreamEmpty | FilesLeftOut, ...] = empty_streams(name, sources)
         said += left_out_files(name, sources)
-        looked.append(_UpToDate(name, said, _since(started)))
-    return looked
+        ends = {topic: offsets for source in sources for topic, offsets in source.ends.items()}
+        yield UpToDate(name, said, _since(started), ends)
 
 
 def _is_comparable(bound: BoundSelect) -> bool:

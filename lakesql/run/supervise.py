@@ -52,6 +52,8 @@ REMINDS_EVERY_MS = 600_000
 """How often a continuous run says which models it is without."""
 BLOCKED_FOR_S = 1.0
 """How long the thread that watches the jobs may be kept by one of them before another ends the run in its place."""
+SET_ASIDE_MS = 60_000
+"""How long a model of a group that has failed for good is left alone before it is tried again."""
 UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first retry; before each further one twice as long."""
@@ -73,7 +75,9 @@ class ModelRun:
     It starts once those of `after` are done too, however they have ended.
 
     At `retry_at` the next retry is due. It `is_pausing` once its job is to end for somebody who has asked for the
-    model.
+    model. It `is_resting` while nothing has come for it: nobody looks after it then. It `has_more` where something has
+    come since its job began. `set_aside` is what has failed for
+    good of one that is tried again all the same.
     """
 
     tally: ModelTally
@@ -83,6 +87,9 @@ class ModelRun:
     failure: Exception | None = None
     has_run: bool = False
     is_pausing: bool = False
+    is_resting: bool = False
+    has_more: bool = False
+    set_aside: tuple[Problem, ...] = ()
     retry_at: int | None = None
     started: int | None = None
     reported: int = 0
@@ -114,7 +121,8 @@ class _End:
 class Supervisor:
     """Runs the jobs of models, says so in events, and tries them again as `retries` say.
 
-    At most `limit` models run at once. With `options.continuous` a model starts as soon as those that it reads have
+    At most `limit` models run at once, and at most `group_limit` of those of which `group_of` says one name.
+    With `options.continuous` a model starts as soon as those that it reads have
     begun. `limits` are what models hold their tables to, and `rewrites` what makes a rewrite of their files due.
     """
 
@@ -126,6 +134,8 @@ class Supervisor:
     options: RunOptions = RunOptions()
     limits: Mapping[str, Freshness] = field(default_factory=dict)
     rewrites: Mapping[str, RewriteDataFiles] = field(default_factory=dict)
+    group_of: Callable[[str], str] = lambda name: ""
+    group_limit: int = 1
     clock: Clock = Clock()
     end: _End = field(default_factory=_End, init=False)
 
@@ -133,10 +143,12 @@ class Supervisor:
         self,
         waits_for: Mapping[str, frozenset[str]],
         after: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        resting: frozenset[str] = frozenset(),
     ) -> Mapping[str, ModelRun]:
         """Run the models, each after those that it waits for, until all are done; how each has fared.
 
-        Without `continuous` a model also starts only when those in `after` are done, well or not.
+        Without `continuous` a model also starts only when those in `after` are done, well or not. Those of `resting`
+        start once something has come for them.
 
         A model whose job fails by something transient is started again after a pause, from its checkpoint: a batch
         that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
@@ -145,7 +157,8 @@ class Supervisor:
         given up: without `continuous` a model that had more to do is skipped then, with what it has done.
         """
         runs = {
-            name: ModelRun(ModelTally(name), others, after.get(name, frozenset())) for name, others in waits_for.items()
+            name: ModelRun(ModelTally(name), others, after.get(name, frozenset()), is_resting=name in resting)
+            for name, others in waits_for.items()
         }
         over = Flag()
         timekeeper = Thread(target=self._keep_time, args=(over,), name="lakesql-end", daemon=True)
@@ -157,7 +170,7 @@ class Supervisor:
             timekeeper.join()
         return runs
 
-    def _run(self, runs: Mapping[str, ModelRun]) -> None:
+    def _run(self, runs: dict[str, ModelRun]) -> None:
         ends_by, reminded = None, self.clock.since()
         while any(run.status is None for run in runs.values()):
             ending = self._why_ending(runs.values())
@@ -171,7 +184,7 @@ class Supervisor:
                 reminded = self.clock.since()
                 self._remind(runs.values())
             try:
-                for run in runs.values():
+                for run in self._awake(runs, ending):
                     if run.job is not None:
                         self._watch(run, run.job, ending)
                     elif run.status is None:
@@ -180,6 +193,14 @@ class Supervisor:
                 if not self.end.has_killed:  # else it comes of that
                     raise
             self.clock.pause(POLL_S)
+
+    def _awake(self, runs: dict[str, ModelRun], ending: str) -> list[ModelRun]:
+        """The models of the run but for those that rest: these are looked after once something has come for them, and
+        when the run is to end. A model that is new in the run is added to it."""
+        for name in self.jobs.woken():
+            run = runs.setdefault(name, ModelRun(ModelTally(name), frozenset()))
+            run.is_resting, run.has_more = False, True
+        return [run for run in runs.values() if ending or not run.is_resting]
 
     def _keep_time(self, over: Flag) -> None:
         """End a run that was asked to end, although a model that starts, or Java, keeps the thread that watches."""
@@ -233,7 +254,7 @@ class Supervisor:
         """Start the job of a model that has none, if its turn has come."""
         failed = [name for name in sorted(run.waits_for) if runs[name].status in ("error", "skipped")]
         if ending:
-            self._finish(run, "skipped", because=ending)
+            self._finish_idle(run, ending)
         elif failed and not run.has_run and not self.options.continuous:
             self._finish(run, "skipped", because=f"{failed[0]} did not succeed")
         elif self.jobs.is_wanted(run.tally.name):
@@ -241,8 +262,25 @@ class Supervisor:
         elif run.retry_at is not None:
             if self.clock.since() >= run.retry_at:
                 self._start(run)
-        elif sum(other.is_under_way for other in runs.values()) < self.limit and self._may_start(run, runs):
+        elif self._has_room(run, runs) and self._may_start(run, runs):
             self._start(run)
+
+    def _finish_idle(self, run: ModelRun, ending: str) -> None:
+        """Say how a model has ended that has no job when the run is to end."""
+        if run.set_aside:
+            self._finish(run, "error", run.set_aside)
+        elif run.is_resting:
+            self._finish(run, "success")
+        else:
+            self._finish(run, "skipped", because=ending)
+
+    def _has_room(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
+        """Whether one more model may run, and one more of the model's group."""
+        group = self.group_of(run.tally.name)
+        if not group:
+            return sum(other.is_under_way for other in runs.values()) < self.limit
+        at_work = [other.tally.name for other in runs.values() if other.job is not None]
+        return sum(self.group_of(name) == group for name in at_work) < self.group_limit
 
     def _may_start(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
         """Whether what the model reads is there: done, or with `continuous` begun, which makes its table.
@@ -256,7 +294,7 @@ class Supervisor:
         return is_in_turn and all(other.status == "success" for other in others)
 
     def _start(self, run: ModelRun) -> None:
-        run.retry_at, run.failure, run.is_pausing = None, None, False
+        run.retry_at, run.failure, run.is_pausing, run.has_more = None, None, False, False
         if run.started is None:
             run.started = self.clock.since()
         try:
@@ -264,9 +302,11 @@ class Supervisor:
         except Exception as error:  # whatever a model's start raises ends this model alone
             self._fail(run, error)
             return
-        if run.job is not None:
-            run.has_run = True
+        if run.job is None:
+            return
+        if not (run.has_run and self.jobs.rests(run.tally.name)):
             self._emit(run, QueryStarted(run.tally.name, self.clock.epoch()))
+        run.has_run = True
 
     def _watch(self, run: ModelRun, job: Job, ending: str) -> None:
         job.step()
@@ -307,12 +347,21 @@ class Supervisor:
             self._emit(run, QueryPaused(tally.name, self.clock.epoch()))
         elif is_cut_short:
             self._finish(run, "skipped", because=ending)
+        elif not ending and self.jobs.rests(tally.name):
+            self._rest(run)
         elif options.fail_if_empty and tally.has_nothing and is_up_to_date(tally.finish("success", 0, 0)):
             self._finish(run, "error", tuple(Problem("stream-empty", text) for text in tally.warnings))
         elif tally.unusable:
             self._finish(run, "error", (_unusable(tally),))
         else:
             self._finish(run, "success")
+
+    def _rest(self, run: ModelRun) -> None:
+        """Leave a model alone until something has come for it."""
+        if run.set_aside:
+            self._emit(run, Noted("goes on, with all that it has missed", self.clock.epoch(), run.tally.name))
+        run.is_resting, run.set_aside = not run.has_more, ()
+        self.jobs.release(run.tally.name)
 
     def _judge(self, run: ModelRun) -> None:
         """Say how well the table is, where that has changed, and from time to time where it is not well."""
@@ -355,8 +404,19 @@ class Supervisor:
             run.retry_at = self.clock.since() + wait_ms
             attempts, now = self.retries.attempts, self.clock.epoch()
             self._emit(run, Retrying(name, retries + 1, attempts, wait_ms, error.problems, now))
+        elif self.jobs.rests(name) and not ending:
+            self._set_aside(run, error.problems)
         else:
             self._finish(run, "error", error.problems)
+
+    def _set_aside(self, run: ModelRun, problems: tuple[Problem, ...]) -> None:
+        """Let the others of a group go on without a model that has failed for good, and try it again now and then."""
+        if run.set_aside != problems:
+            why = headline(problems)
+            text = f"is set aside, and tried again every {duration(SET_ASIDE_MS)}; its records stay in the feed: {why}"
+            self._emit(run, Noted(text, self.clock.epoch(), run.tally.name))
+        run.set_aside = problems
+        run.retry_at = self.clock.since() + SET_ASIDE_MS
 
     def _is_worth_a_retry(self, run: ModelRun, error: LakesqlError) -> bool:
         if not isinstance(error, TransientError) or run.tally.retries >= self.retries.attempts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from lakesql.run.models import JobsBy, Order, run_selects
 from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import RebuildFrom, rebuild_jobs
-from lakesql.run.tables import load_known
+from lakesql.run.tables import load_asked, load_known
 
 E = TypeVar("E")
 Row = dict[str, Any]
@@ -145,12 +146,14 @@ class Project:
 
     # Running
 
-    def manifest(self) -> Manifest:
+    def manifest(self, asks: bool = False) -> Manifest:
+        """The project; with `asks` the broker is asked for the tables of feeds."""
         self._target |= {"connections": self.connections, "checkpoints": self.checkpoints}
         self.write("profiles.yml", json.dumps({self.profile: {"target": "dev", "outputs": {"dev": self._target}}}))
         files = read_project(self.directory)
         target = load_target(self.profile, None, [self.directory], os.environ)
-        return load_known(partial(load_manifest, files, target, {}, None, None))
+        load = partial(load_manifest, files, target, {}, None, None)
+        return load_asked(load) if asks else load_known(load)
 
     def run(
         self,
@@ -164,12 +167,13 @@ class Project:
         fail_if_empty: bool = False,
         hangs_after_s: float = HANGS_AFTER_S,
         order: Order | None = None,
+        asks: bool = False,
     ) -> Ran:
         """Run models, all of them if none is named. The run is ended as soon as `until` says so.
 
         `meet` is called with each event, in the thread that it happened in: what it raises hits the batch there.
         """
-        manifest = self.manifest()
+        manifest = self.manifest(asks)
         return run_manifest(
             self.lake,
             ask_topics(manifest, names or manifest.models),
@@ -183,6 +187,7 @@ class Project:
             fail_if_empty,
             hangs_after_s,
             order,
+            partial(self.manifest, asks=True),
         )
 
     def rebuild(
@@ -296,6 +301,7 @@ def run_manifest(
     fail_if_empty: bool = False,
     hangs_after_s: float = HANGS_AFTER_S,
     order: Order | None = None,
+    reload: Callable[[], Manifest] | None = None,
 ) -> Ran:
     """Run models of a manifest on the shared session: see `Project.run`."""
     ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
@@ -316,8 +322,29 @@ def run_manifest(
     context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached)
     bound = bind_selects(manifest, selects)
     options = RunOptions(continuous=continuous, fail_if_empty=fail_if_empty)
-    succeeded = run_selects(context, bound, options, interrupt, jobs_by, order)
+    with _ending(interrupt, until):
+        succeeded = run_selects(context, bound, options, interrupt, jobs_by, order, reload)
     return Ran(succeeded, tuple(events))
+
+
+@contextmanager
+def _ending(interrupt: Interrupt, until: Callable[[], bool]) -> Iterator[None]:
+    """A run that is ended as soon as `until` says so, also while nothing happens in it."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.3):
+            if until():
+                interrupt.set()
+                return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def sorted_rows(rows: Iterable[Row], order: str | None = None) -> list[Row]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,7 @@ from lakesql.run.supervise import (
     ENDING,
     GIVES_UP_AFTER_S,
     REMINDS_EVERY_MS,
+    SET_ASIDE_MS,
     UNFINISHED,
     Clock,
     ModelRun,
@@ -135,6 +137,9 @@ class World:
     gave_way_at: list[int] = field(default_factory=list)
     with_tests: Build | None = None
     context: None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    comes: dict[int, list[str]] = field(default_factory=dict)
+    later: Set[str] = frozenset()
 
     def start(self, model: str, emit: Emit) -> Job | None:
         if self.with_tests is None:
@@ -181,6 +186,13 @@ class World:
     def kill(self) -> None:
         self.killed_at.append(self.now)
 
+    def rests(self, model: str) -> bool:
+        return not self.ends and model in self.groups
+
+    def woken(self) -> Sequence[str]:
+        due = [moment for moment in self.comes if moment <= self.now]
+        return [name for moment in due for name in self.comes.pop(moment)]
+
     def pause(self, seconds: float) -> None:
         self.now += round(seconds * 1000)
         assert self.now < 10 * HOUR, "the run does not end"
@@ -195,6 +207,7 @@ class World:
         fail_fast: bool = False,
         fail_if_empty: bool = False,
         limits: Mapping[str, Freshness] | None = None,
+        resting: Set[str] = frozenset(),
         **retries: int,
     ) -> Mapping[str, ModelRun]:
         self.ends = not continuous
@@ -207,9 +220,12 @@ class World:
             options=RunOptions(continuous=continuous, fail_fast=fail_fast, fail_if_empty=fail_if_empty),
             limits=limits or {},
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
+            group_of=lambda name: self.groups.get(name, "") if self.rests(name) else "",
+            group_limit=2,
         )
         waiting = waits_for or {}
-        runs = supervisor.run({name: frozenset(waiting.get(name, ())) for name in self.lives})
+        there = {name: frozenset(waiting.get(name, ())) for name in self.lives if name not in self.later}
+        runs = supervisor.run(there, resting=frozenset(resting))
         assert not self.held, "a model that is done has not been released"
         return runs
 
@@ -531,3 +547,69 @@ def test_a_transient_failure_after_an_interrupt_is_no_error(failure: Exception, 
     world.at[150] = world.interrupt.set
     assert world.run(continuous=True)["a"].status == status
     assert world.waits() == []
+
+
+def group(lives: Mapping[str, list[list[object]]], comes: dict[int, list[str]], until: int, **world: Any) -> World:
+    """A world whose models are of one group, and rest until something comes for them."""
+    made = World(lives, groups=dict.fromkeys(lives, "g"), comes=comes, **world)
+    made.at = {until: lambda: made.interrupt.set()}
+    return made
+
+
+def commits(world: World, name: str) -> list[int]:
+    return [
+        event.batch for event in world.of(BatchCommitted) if isinstance(event, BatchCommitted) and event.model == name
+    ]
+
+
+def test_a_model_of_a_group_rests_until_something_comes_for_it() -> None:
+    world = group({"a": [[0], [1], [2]], "b": [[0]]}, {5_000: ["a"], 9_000: ["a", "b"]}, 20_000)
+    runs = world.run(continuous=True, resting={"b"})
+    assert commits(world, "a") == [0, 1, 2] and commits(world, "b") == [0]
+    assert {name: run.status for name, run in runs.items()} == {"a": "success", "b": "success"}
+    assert len(world.of(QueryStarted)) == 2
+
+
+def test_what_comes_while_a_model_is_at_work_is_taken_right_after() -> None:
+    world = group({"a": [["wait"] * 20 + [0], [1]]}, {1_000: ["a"]}, 20_000)
+    world.run(continuous=True)
+    assert commits(world, "a") == [0, 1]
+
+
+def test_as_many_models_of_a_group_are_at_work_as_it_may_have() -> None:
+    most = 0
+
+    class Counted(World):
+        def pause(self, seconds: float) -> None:
+            nonlocal most
+            most = max(most, sum(job.over is False for job in jobs))
+            World.pause(self, seconds)
+
+        def start_model(self, model: str, emit: Emit) -> FakeJob | None:
+            job = World.start_model(self, model, emit)
+            jobs.extend([job] if job is not None else [])
+            return job
+
+    jobs: list[FakeJob] = []
+    names = [f"m{number}" for number in range(8)]
+    world = Counted({name: [["wait", "wait", 0]] for name in names}, groups=dict.fromkeys(names, "g"))
+    world.at = {20_000: lambda: world.interrupt.set()}
+    world.run(continuous=True)
+    assert most == 2 and all(commits(world, name) == [0] for name in names)
+
+
+def test_a_model_of_a_group_that_fails_is_tried_again_and_the_others_go_on() -> None:
+    lives: dict[str, list[list[object]]] = {"a": [[BROKEN], [BROKEN], [7]], "b": [[0], [1]], "c": [[BROKEN], [BROKEN]]}
+    world = group(lives, {30_000: ["b"]}, 3 * SET_ASIDE_MS)
+    lives["c"] += [[BROKEN]] * 9
+    runs = world.run(continuous=True)
+    assert commits(world, "a") == [7] and commits(world, "b") == [0, 1]
+    assert {name: run.status for name, run in runs.items()} == {"a": "success", "b": "success", "c": "error"}
+    (told,) = [event for event in world.of(Noted) if isinstance(event, Noted) and event.model == "c"]
+    assert "set aside" in told.text
+
+
+def test_a_model_that_is_new_in_a_run_is_added_to_it() -> None:
+    world = group({"a": [[0]], "new": [[0], [1]]}, {1_000: ["new"], 9_000: ["new"]}, 20_000, later={"new"})
+    runs = world.run(continuous=True)
+    assert commits(world, "new") == [0, 1] and runs["new"].status == "success"

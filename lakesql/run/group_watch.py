@@ -1,0 +1,183 @@
+"""Looks out for what comes into the feeds of groups, so that their many models rest until there is something for them.
+
+One thread asks each feed's broker once a trigger where its topics end, however many models read them. A model is woken
+when its topic has grown since it was woken last. A topic that is new may be that of a new table: the project is read
+again then, and what it has more is woken too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from lakesql.clock import now_ms
+from lakesql.engine.sources.broker import Broker, Brokers
+from lakesql.errors import LakesqlError, first_line
+from lakesql.events import Emit, Noted
+from lakesql.graph.manifest import Manifest
+from lakesql.model.config import Every
+from lakesql.run.columns import cluster_of
+from lakesql.source.kafka import Kafka
+from lakesql.source.origin import StreamOrigin
+
+_log = logging.getLogger(__name__)
+
+Ends = Mapping[str, Mapping[int, int]]
+"""The offset behind the last record of each partition, by topic."""
+
+
+@dataclass(slots=True)
+class WatchedFeed:
+    """A feed whose topics are looked at every `every_s` seconds. `models` are those that read each topic, `ends` where
+    the topics ended when their models were woken last, and `new` the topics of which nobody knows a table."""
+
+    origin: StreamOrigin
+    cluster: Kafka
+    every_s: float
+    models: dict[str, list[str]]
+    ends: dict[str, Mapping[int, int]] = field(default_factory=dict)
+    new: set[str] = field(default_factory=set)
+    due: float = 0.0
+
+
+class GroupWatch:
+    """The thread that looks, from its start until it is closed. `ends` are those of topics of which all was read."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        brokers: Brokers,
+        manifest: Manifest,
+        reload: Callable[[], Manifest] | None,
+        emit: Emit,
+        ends: Ends,
+    ) -> None:
+        self._session = session
+        self._brokers = brokers
+        self._manifest = manifest
+        self._reload = reload
+        self._emit = emit
+        self._clock = time.monotonic
+        self._feeds = {name: feed for name in _feeds_of(manifest) if (feed := _watched(manifest, name)) is not None}
+        for feed in self._feeds.values():
+            feed.ends.update((topic, ends[topic]) for topic in feed.models if topic in ends)
+        self._woken: list[str] = []
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._is_away = False
+        self._thread = threading.Thread(target=self._watch, name="lakesql-groups", daemon=True)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The project, with the tables that have come since."""
+        return self._manifest
+
+    def watches(self, model: str) -> bool:
+        """Whether a model is woken when something has come for it."""
+        found = self._manifest.models.get(model)
+        return found is not None and found.member is not None and found.member.feed in self._feeds
+
+    def start(self) -> None:
+        """Begin, if there is anything to look at."""
+        if self._feeds:
+            self._thread.start()
+
+    def take_woken(self) -> list[str]:
+        """The models that were woken since this was asked last."""
+        if not self._woken:
+            return []
+        with self._lock:
+            woken, self._woken = self._woken, []
+        return woken
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            for name, feed in list(self._feeds.items()):
+                if self._clock() >= feed.due:
+                    feed.due = self._clock() + feed.every_s
+                    self._look(name, feed)
+            next_due = min(feed.due for feed in self._feeds.values())
+            self._closed.wait(max(0.1, next_due - self._clock()))
+
+    def _look(self, name: str, feed: WatchedFeed) -> None:
+        """Wake the models whose topics have grown. A broker that does not answer is asked again at the next trigger."""
+        try:
+            ends = _read_ends(self._brokers.of(self._session._jvm, feed.cluster), feed.origin)
+        except LakesqlError as error:
+            if not self._is_away:
+                self._say(f"the feed {name} cannot be looked at, and is asked again: {error.problems[0].what}")
+            self._is_away = True
+            return
+        except (
+            Exception
+        ) as error:  # Java's client has been closed as the run ends, or whatever else: the next look says
+            _log.warning("The feed %s was not looked at: %s", name, first_line(error))
+            return
+        self._is_away = False
+        unknown = ends.keys() - feed.models.keys() - feed.new
+        if unknown:
+            feed.new |= unknown
+            self._add_new(name, feed)
+        grown = [topic for topic in feed.models if topic in ends and feed.ends.get(topic) != ends[topic]]
+        feed.ends.update((topic, ends[topic]) for topic in grown)
+        with self._lock:
+            self._woken += [model for topic in grown for model in feed.models[topic]]
+
+    def _add_new(self, name: str, feed: WatchedFeed) -> None:
+        """Read the project again, whose feed has other topics than before."""
+        if self._reload is None:
+            return
+        try:
+            manifest = self._reload()
+        except LakesqlError as error:
+            self._say(f"the feed {name} has new topics, and the project cannot be read again: {error.problems[0].what}")
+            return
+        before = {(warning.condition, warning.what) for warning in self._manifest.warnings}
+        for warning in manifest.warnings:
+            if (warning.condition, warning.what) not in before:
+                self._say(f"{warning.what} {warning.fix}".strip())
+        found = _watched(manifest, name)
+        known = {model for models in feed.models.values() for model in models}
+        self._manifest = manifest
+        for topic, models in found.models.items() if found is not None else ():
+            feed.models.setdefault(topic, [])
+            feed.models[topic] += [model for model in models if model not in known]
+            feed.new.discard(topic)
+
+    def _say(self, text: str) -> None:
+        self._emit(Noted(text, now_ms()))
+
+
+def _feeds_of(manifest: Manifest) -> list[str]:
+    return list(dict.fromkeys(group.stream for group in manifest.groups.values()))
+
+
+def _watched(manifest: Manifest, name: str) -> WatchedFeed | None:
+    """What is looked at of a feed; nothing where no broker has it."""
+    stream = manifest.streams[name]
+    cluster = cluster_of(manifest.target, stream)
+    if cluster is None:
+        return None
+    members = [model for model in manifest.models.values() if model.member is not None and model.member.feed == name]
+    models: dict[str, list[str]] = {}
+    for model in members:
+        assert model.member is not None
+        for topic in manifest.streams[model.member.stream].origin.given:
+            models.setdefault(topic, []).append(model.name)
+    triggers = [model.trigger.interval_ms for model in members if isinstance(model.trigger, Every)]
+    every_ms = min(triggers, default=manifest.target.trigger.length_ms)
+    return WatchedFeed(stream.origin, cluster, max(every_ms, 100) / 1000, models)
+
+
+def _read_ends(broker: Broker, origin: StreamOrigin) -> Ends:
+    topics = broker.find_topics(origin)
+    return broker.end_offsets(topics.values())

@@ -1,0 +1,165 @@
+"""A group over a real broker: tables that come while it runs, fail, and go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakesql.events import BatchCommitted, Event, Noted
+from lakesql.run.schemas import pull_schemas
+from tests.servers.broker import Broker, Message
+from tests.spark.project import Project, Row
+from tests.spark.test_groups import KINDS, change, rows
+from tests.spark.test_open_feed import LONG, TEXT
+
+
+@pytest.fixture
+def project(new_project: Callable[[], Project], broker: Broker, request: pytest.FixtureRequest) -> Project:
+    """A project whose group mirrors the topics of the test's own."""
+    project = new_project()
+    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    prefix = prefix_of(request)
+    project.stream("shop", envelope="debezium", connection="broker", pattern=rf"{prefix}\.public\..*")
+    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", trigger="1 second", tables={"exclude": ["public.no"]})
+    return project
+
+
+@pytest.fixture
+def send(broker: Broker, request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Sends changes of a table, whose topic is made with the first."""
+    prefix, made = prefix_of(request), set[str]()
+
+    def send(table: str, op: str, *sent: Row, kinds: dict[str, Any] | None = None) -> None:
+        topic = f"{prefix}.public.{table}"
+        if topic not in made:
+            broker.create_topic(topic, 1)
+            made.add(topic)
+        changes = [change(f"public.{table}", op, row, kinds) for row in sent]
+        broker.produce(
+            topic, [Message(json.dumps(it["value"]).encode(), json.dumps(it["key"]).encode()) for it in changes]
+        )
+
+    return send
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def prefix_of(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name).replace("_", "-")[:60]
+
+
+def run_through(
+    project: Project, steps: list[tuple[Callable[[], bool], Callable[[], object]]], events: list[Event]
+) -> None:
+    """Run continuously: each step is taken once what it waits for is so, and the run ends with the last."""
+    left, deadline = list(steps), time.monotonic() + 150
+
+    def take_next() -> bool:
+        assert time.monotonic() < deadline, f"{len(left)} steps are left"
+        if left and left[0][0]():
+            left.pop(0)[1]()
+        return not left
+
+    def until() -> bool:
+        try:
+            return take_next()
+        except AssertionError:
+            return True
+
+    project.run(continuous=True, asks=True, until=until, meet=events.append, hangs_after_s=240)
+    assert not left, f"{len(left)} of {len(steps)} steps were not reached"
+
+
+def has(project: Project, table: str, wanted: list[Row]) -> Callable[[], bool]:
+    def look() -> bool:
+        return project.has(table) and sorted_by_id(project.rows_without_spark(table)) == wanted
+
+    return look
+
+
+def sorted_by_id(found: list[Row]) -> list[Row]:
+    return sorted(found, key=lambda row: row["id"])
+
+
+def test_tables_are_found_made_and_kept_in_one_run(project: Project, send: Callable[..., None]) -> None:
+    events: list[Event] = []
+    send("orders", "c", *rows(1, 2))
+    send("no", "c", *rows(1))
+    steps = [
+        (has(project, "public_orders", rows(1, 2)), lambda: send("users", "c", *rows(7))),
+        (has(project, "public_users", rows(7)), lambda: send("orders", "d", *rows(1))),
+        (has(project, "public_orders", rows(2)), lambda: send("users", "c", *rows(8))),
+        (has(project, "public_users", rows(7, 8)), lambda: None),
+    ]
+    run_through(project, steps, events)
+    assert not project.has("public_no")
+    batches = [(event.model, event.batch) for event in events if isinstance(event, BatchCommitted)]
+    assert sorted(batches) == [(f"mirror.public_{name}", batch) for name in ("orders", "users") for batch in (0, 1)]
+
+
+def test_a_run_of_what_is_there_looks_at_no_table_that_has_nothing_new(
+    project: Project, send: Callable[..., None]
+) -> None:
+    send("orders", "c", *rows(1))
+    send("users", "c", *rows(1))
+    project.run(asks=True).check()
+    send("users", "c", *rows(2))
+    ran = project.run(asks=True).check()
+    assert [event.model for event in ran.of(BatchCommitted)] == ["mirror.public_users"]
+    assert ran.finished("mirror.public_orders").status == "success"
+
+
+def test_a_table_that_cannot_be_followed_is_set_aside_and_goes_on_once_it_can(
+    project: Project, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Event] = []
+    monkeypatch.setattr("lakesql.run.supervise.SET_ASIDE_MS", 2_000)
+    send("orders", "c", *rows(1))
+    send("users", "c", *rows(1))
+    project.run(asks=True).check()
+    blocked = project.directory / "checkpoints" / "mirror.public_orders" / "metadata"
+    text = blocked.read_bytes()
+
+    def break_orders() -> None:
+        blocked.write_bytes(b"")
+        send("orders", "c", *rows(2))
+        send("users", "c", *rows(2))
+
+    steps = [
+        (lambda: True, break_orders),
+        (has(project, "public_users", rows(1, 2)), lambda: time.sleep(5)),
+        (lambda: True, lambda: blocked.write_bytes(text)),
+        (has(project, "public_orders", rows(1, 2)), lambda: None),
+        (lambda: "goes on" in said_of(events), lambda: None),
+    ]
+    run_through(project, steps, events)
+    assert "set aside" in said_of(events)
+
+
+def said_of(events: list[Event]) -> str:
+    """What was said of the orders."""
+    said = [event.text for event in events if isinstance(event, Noted) and event.model == "mirror.public_orders"]
+    return "\n".join(said)
+
+
+def test_a_pull_declares_the_tables_and_what_comes_later_is_followed(
+    project: Project, send: Callable[..., None]
+) -> None:
+    send("orders", "c", *rows(1))
+    manifest = project.manifest(asks=True)
+    (pulled,) = pull_schemas(manifest, ["shop"])
+    assert pulled.is_changed and "public.orders" in (project.directory / pulled.path).read_text()
+    assert sorted(project.manifest().models) == ["mirror.public_orders"]
+    project.run().check()
+    send("orders", "c", {"id": 2, "note": "x"}, kinds={"id": LONG, "note": TEXT})
+    project.run().check()
+    assert [(row["id"], row["note"]) for row in project.rows("public_orders", "id")] == [(1, None), (2, "x")]
+    assert set(KINDS) < set(project.rows("public_orders")[0])
+    (again,) = pull_schemas(project.manifest(asks=True), ["shop"])
+    assert again.is_changed and "note" in (project.directory / again.path).read_text()
