@@ -12,20 +12,24 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-
-from pyspark.sql import SparkSession
+from functools import partial
+from typing import TYPE_CHECKING
 
 from lakesql.clock import now_ms
-from lakesql.engine.sources.broker import Broker, Brokers
+from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import LakesqlError, first_line
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import Every
 from lakesql.run.columns import cluster_of
-from lakesql.source.kafka import Kafka
-from lakesql.source.origin import StreamOrigin
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
+
+SHORTEST_MS = 100
+"""No feed is looked at more often, whatever the trigger."""
 
 Ends = Mapping[str, Mapping[int, int]]
 """The offset behind the last record of each partition, by topic."""
@@ -34,10 +38,10 @@ Ends = Mapping[str, Mapping[int, int]]
 @dataclass(slots=True)
 class WatchedFeed:
     """A feed whose topics are looked at every `every_s` seconds. `models` are those that read each topic, `ends` where
-    the topics ended when their models were woken last, and `new` the topics of which nobody knows a table."""
+    the topics ended when their models were woken last, and `new` the topics of which nobody knows a table. `ask` says
+    where they end now."""
 
-    origin: StreamOrigin
-    cluster: Kafka
+    ask: Callable[[], Ends]
     every_s: float
     models: dict[str, list[str]]
     ends: dict[str, Mapping[int, int]] = field(default_factory=dict)
@@ -57,13 +61,13 @@ class GroupWatch:
         emit: Emit,
         ends: Ends,
     ) -> None:
-        self._session = session
-        self._brokers = brokers
         self._manifest = manifest
+        self._find = partial(_watched, session, brokers)
         self._reload = reload
         self._emit = emit
         self._clock = time.monotonic
-        self._feeds = {name: feed for name in _feeds_of(manifest) if (feed := _watched(manifest, name)) is not None}
+        found = {name: self._find(manifest, name) for name in _feeds_of(manifest)}
+        self._feeds = {name: feed for name, feed in found.items() if feed is not None}
         for feed in self._feeds.values():
             feed.ends.update((topic, ends[topic]) for topic in feed.models if topic in ends)
         self._woken: list[str] = []
@@ -111,7 +115,7 @@ class GroupWatch:
     def _look(self, name: str, feed: WatchedFeed) -> None:
         """Wake the models whose topics have grown. A broker that does not answer is asked again at the next trigger."""
         try:
-            ends = _read_ends(self._brokers.of(self._session._jvm, feed.cluster), feed.origin)
+            ends = feed.ask()
         except LakesqlError as error:
             if not self._is_away:
                 self._say(f"the feed {name} cannot be looked at, and is asked again: {error.problems[0].what}")
@@ -145,7 +149,7 @@ class GroupWatch:
         for warning in manifest.warnings:
             if (warning.condition, warning.what) not in before:
                 self._say(f"{warning.what} {warning.fix}".strip())
-        found = _watched(manifest, name)
+        found = self._find(manifest, name)
         known = {model for models in feed.models.values() for model in models}
         self._manifest = manifest
         for topic, models in found.models.items() if found is not None else ():
@@ -161,7 +165,7 @@ def _feeds_of(manifest: Manifest) -> list[str]:
     return list(dict.fromkeys(group.stream for group in manifest.groups.values()))
 
 
-def _watched(manifest: Manifest, name: str) -> WatchedFeed | None:
+def _watched(session: SparkSession, brokers: Brokers, manifest: Manifest, name: str) -> WatchedFeed | None:
     """What is looked at of a feed; nothing where no broker has it."""
     stream = manifest.streams[name]
     cluster = cluster_of(manifest.target, stream)
@@ -175,9 +179,9 @@ def _watched(manifest: Manifest, name: str) -> WatchedFeed | None:
             models.setdefault(topic, []).append(model.name)
     triggers = [model.trigger.interval_ms for model in members if isinstance(model.trigger, Every)]
     every_ms = min(triggers, default=manifest.target.trigger.length_ms)
-    return WatchedFeed(stream.origin, cluster, max(every_ms, 100) / 1000, models)
 
+    def ask() -> Ends:
+        broker = brokers.of(session._jvm, cluster)
+        return broker.end_offsets(broker.find_topics(stream.origin).values())
 
-def _read_ends(broker: Broker, origin: StreamOrigin) -> Ends:
-    topics = broker.find_topics(origin)
-    return broker.end_offsets(topics.values())
+    return WatchedFeed(ask, max(every_ms, SHORTEST_MS) / 1000, models)
