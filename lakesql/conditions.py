@@ -1132,8 +1132,8 @@ CONDITIONS: dict[str, Condition] = {
         "`_change.position`, leave it out of `sequence_by`, and rebuild the model.",
     ),
     "unknown-column": Condition(
-        "A SELECT, an option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not "
-        "exist.",
+        "A SELECT, an option of a model or a stream, `--mask` of `lakesql record`, or `lakesql lineage` names a column "
+        "that does not exist.",
         "Correct the name, or add the column.",
     ),
     "unknown-connection": Condition(
@@ -1161,7 +1161,7 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of those that the message lists.",
     ),
     "unknown-model": Condition(
-        "A properties file describes a model that does not exist, or `lakesql show` or `lakesql rewind` is given one.",
+        "A properties file describes a model that does not exist, or a command such as `lakesql show` is given one.",
         "Correct the name, or remove the entry.",
     ),
     "unknown-option": Condition(

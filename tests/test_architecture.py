@@ -33,7 +33,7 @@ LAYERS = (
     ("run",),
     ("review",),
     ("engine", "catalog", "observe"),
-    ("plan", "unit"),
+    ("plan", "unit", "lineage"),
     ("progress",),
     ("compile",),
     ("table",),

@@ -1,0 +1,167 @@
+"""The columns of streams, seeds, tables of others and models, and the edges between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lakesql.compile.compiled import CompiledFiles
+from lakesql.compile.made_columns import ModelLineage, SourceColumn
+from lakesql.errors import UsageError, did_you_mean
+from lakesql.graph.graph import node_id
+from lakesql.graph.manifest import Manifest
+from lakesql.select.lineage_edges import Kind
+
+ColumnKey = tuple[str, str]
+"""The id of a node, and a column of it in small letters."""
+
+Direction = Literal["upstream", "downstream"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNode:
+    """A stream, a seed, a model or a table of others. `columns` are the types of its columns by their names, '' where a
+    type is not known; `is_open`: it has columns that are not known too."""
+
+    id: str
+    name: str
+    kind: str
+    columns: Mapping[str, str]
+    is_open: bool = False
+
+    @property
+    def label(self) -> str:
+        """What the command line calls it: a model by its name alone."""
+        return self.name if self.kind == "model" else f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEdge:
+    """`made` is made of `source`, in the way `kind`; where `made` has no column, `source` decides about its rows."""
+
+    source: ColumnKey
+    made: ColumnKey
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnGraph:
+    """The nodes by their ids, the edges between columns by what they lead to and by what they come from, and by node
+    those that decide which rows it has."""
+
+    nodes: Mapping[str, ColumnNode]
+    into: Mapping[ColumnKey, Sequence[ColumnEdge]]
+    out_of: Mapping[ColumnKey, Sequence[ColumnEdge]]
+    rows: Mapping[str, Sequence[ColumnEdge]]
+
+    def spelled(self, key: ColumnKey) -> str:
+        """A column as its node spells it."""
+        id_, column = key
+        return next((name for name in self.nodes[id_].columns if name.lower() == column), column)
+
+
+def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGraph:
+    """The graph of all models that are known to be right."""
+    lineages = {name: known.lineage for name in manifest.models if (known := compiled.known(name)) is not None}
+    nodes = {node.id: node for node in _declared(manifest, compiled, lineages)}
+    edges = [edge for name, lineage in lineages.items() for edge in _edges(node_id("model", name), lineage)]
+    foreign: dict[str, dict[str, str]] = {}
+    for id_, column in (edge.source for edge in edges if edge.source[0] not in nodes):
+        foreign.setdefault(id_, {})[column] = ""
+    for id_, columns in foreign.items():
+        kind, _, name = id_.partition(".")
+        nodes[id_] = ColumnNode(id_, name, kind, dict(sorted(columns.items())), is_open=True)
+    into: dict[ColumnKey, list[ColumnEdge]] = {}
+    out_of: dict[ColumnKey, list[ColumnEdge]] = {}
+    rows: dict[str, list[ColumnEdge]] = {}
+    for edge in edges:
+        id_, column = edge.made
+        if column:
+            into.setdefault(edge.made, []).append(edge)
+        else:
+            rows.setdefault(id_, []).append(edge)
+        out_of.setdefault(edge.source, []).append(edge)
+    return ColumnGraph(nodes, into, out_of, rows)
+
+
+def _declared(
+    manifest: Manifest, compiled: CompiledFiles, lineages: Mapping[str, ModelLineage]
+) -> Iterator[ColumnNode]:
+    for stream in manifest.streams.values():
+        columns = {column.name: column.type for column in stream.columns}
+        yield ColumnNode(node_id("stream", stream.name), stream.name, "stream", columns, is_open=not columns)
+    for seed in manifest.seeds.values():
+        columns = {column.name: column.type for column in seed.columns}
+        yield ColumnNode(node_id("seed", seed.name), seed.name, "seed", columns)
+    for name in manifest.models:
+        known = compiled.known(name)
+        types = {it.name: it.type for it in known.columns or ()} if known is not None else {}
+        made = lineages.get(name, ModelLineage()).columns
+        columns = {column.name: types.get(column.name, "") for column in made if column.name != "*"}
+        is_open = known is None or any(column.name == "*" for column in made)
+        yield ColumnNode(node_id("model", name), name, "model", columns, is_open)
+
+
+def _edges(id_: str, lineage: ModelLineage) -> Iterator[ColumnEdge]:
+    for column in lineage.columns:
+        for source in column.sources:
+            yield ColumnEdge(_key(source), (id_, column.name.lower()), source.kind)
+    for source in lineage.rows:
+        yield ColumnEdge(_key(source), (id_, ""), source.kind)
+
+
+def _key(source: SourceColumn) -> ColumnKey:
+    return source.node, source.column.lower()
+
+
+def find_column(graph: ColumnGraph, word: str) -> tuple[ColumnNode, str | None]:
+    """The node and the column that `orders.amount`, `stream:orders` or `table:lake.shop.prices.price` means.
+
+    A name alone is that of a model or a seed, else of a stream. Raises `UsageError` (`unknown-model`,
+    `unknown-column`) with the nearest name.
+    """
+    kind, _, path = word.rpartition(":")
+    for id_, column in _readings(kind, path):
+        node = graph.nodes.get(id_)
+        if node is None:
+            continue
+        if column is None or column.lower() in (name.lower() for name in node.columns):
+            return node, column.lower() if column is not None else None
+        if node.is_open and any(key == (id_, column.lower()) for key in (*graph.into, *graph.out_of)):
+            return node, column.lower()
+        what = f"'{node.label}' has no column '{column}'."
+        raise UsageError.of("unknown-column", what, fix=did_you_mean(column, node.columns))
+    named = path.partition(".")[0] if kind != "table" else path
+    labels = [node.label for node in graph.nodes.values() if not kind or node.kind == kind]
+    fix = did_you_mean(f"{kind}:{named}" if kind else named, labels)
+    raise UsageError.of("unknown-model", f"Nothing in the project is called '{word}'.", fix=fix)
+
+
+def _readings(kind: str, path: str) -> Iterator[tuple[str, str | None]]:
+    """The ids that a word may mean, with the column, if it names one."""
+    kinds: Collection[str] = [kind] if kind else ("model", "seed", "stream", "table")
+    for each in kinds:
+        yield f"{each}.{path}", None
+        name, dot, column = path.rpartition(".")
+        if dot:
+            yield f"{each}.{name}", column
+
+
+def trace(graph: ColumnGraph, start: ColumnKey, direction: Direction) -> tuple[ColumnEdge, ...]:
+    """All edges between a column and what it is made of, or what is made of it; each once, the nearest first.
+
+    What only decides about rows is there where it leads from or to the column itself or one on the way; it is not
+    followed, as else everything would be made of almost everything.
+    """
+    found: dict[ColumnEdge, None] = {}
+    seen, waiting = {start}, [start]
+    while waiting:
+        key = waiting.pop(0)
+        for edge in (graph.into if direction == "upstream" else graph.out_of).get(key, ()):
+            found[edge] = None
+            other = edge.source if direction == "upstream" else edge.made
+            if other not in seen and other[1]:
+                seen.add(other)
+                waiting.append(other)
+    return tuple(found)
