@@ -167,7 +167,7 @@ class CompiledFiles:
     def _build(self, name: str) -> str:
         # Only here, as reading SQL is what the import costs, and mostly nothing has changed.
         from lakesql.compile.build_select import build_select
-        from lakesql.compile.lineage import model_lineage
+        from lakesql.compile.model_lineage import model_lineage
         from lakesql.compile.notes import find_notes
         from lakesql.compile.select import output_columns
         from lakesql.compile.statements import compiled_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,14 +26,14 @@ class ColumnNode:
 
     id: str
     name: str
-    kind: str
+    resource_type: str
     columns: Mapping[str, str]
     is_open: bool = False
 
     @property
     def label(self) -> str:
         """What the command line calls it: a model by its name alone."""
-        return self.name if self.kind == "model" else f"{self.kind}:{self.name}"
+        return self.name if self.resource_type == "model" else f"{self.resource_type}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGra
     for id_, column in (edge.source for edge in edges if edge.source[0] not in nodes):
         foreign.setdefault(id_, {})[column] = ""
     for id_, columns in foreign.items():
-        kind, _, name = id_.partition(".")
-        nodes[id_] = ColumnNode(id_, name, kind, dict(sorted(columns.items())), is_open=True)
+        type_, _, name = id_.partition(".")
+        nodes[id_] = ColumnNode(id_, name, type_, dict(sorted(columns.items())), is_open=True)
     into: dict[ColumnKey, list[ColumnEdge]] = {}
     out_of: dict[ColumnKey, list[ColumnEdge]] = {}
     rows: dict[str, list[ColumnEdge]] = {}
@@ -121,8 +121,8 @@ def find_column(graph: ColumnGraph, word: str) -> tuple[ColumnNode, str | None]:
     A name alone is that of a model or a seed, else of a stream. Raises `UsageError` (`unknown-model`,
     `unknown-column`) with the nearest name.
     """
-    kind, _, path = word.rpartition(":")
-    for id_, column in _readings(kind, path):
+    type_, _, path = word.rpartition(":")
+    for id_, column in _readings(type_, path):
         node = graph.nodes.get(id_)
         if node is None:
             continue
@@ -132,16 +132,15 @@ def find_column(graph: ColumnGraph, word: str) -> tuple[ColumnNode, str | None]:
             return node, column.lower()
         what = f"'{node.label}' has no column '{column}'."
         raise UsageError.of("unknown-column", what, fix=did_you_mean(column, node.columns))
-    named = path.partition(".")[0] if kind != "table" else path
-    labels = [node.label for node in graph.nodes.values() if not kind or node.kind == kind]
-    fix = did_you_mean(f"{kind}:{named}" if kind else named, labels)
+    nodes = [node for node in graph.nodes.values() if type_ in ("", node.resource_type)]
+    named = word if any(node.name == path for node in nodes) or type_ == "table" else word.partition(".")[0]
+    fix = did_you_mean(named, [node.label for node in nodes])
     raise UsageError.of("unknown-model", f"Nothing in the project is called '{word}'.", fix=fix)
 
 
-def _readings(kind: str, path: str) -> Iterator[tuple[str, str | None]]:
+def _readings(type_: str, path: str) -> Iterator[tuple[str, str | None]]:
     """The ids that a word may mean, with the column, if it names one."""
-    kinds: Collection[str] = [kind] if kind else ("model", "seed", "stream", "table")
-    for each in kinds:
+    for each in (type_,) if type_ else ("model", "seed", "stream", "table"):
         yield f"{each}.{path}", None
         name, dot, column = path.rpartition(".")
         if dot:

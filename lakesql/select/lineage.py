@@ -22,7 +22,15 @@ from lakesql.select.lineage_edges import (
     columns_of,
     through,
 )
-from lakesql.select.lineage_names import Frame, LineageScope, Outputs, find_made, of_frames, of_table, renamed_outputs
+from lakesql.select.lineage_names import (
+    LineageEntry,
+    LineageScope,
+    LineageOutputs,
+    find_made,
+    of_frames,
+    of_table,
+    renamed_outputs,
+)
 from lakesql.select.query import parse_query
 from lakesql.select.sqltext import findings_by_offset, read_text
 
@@ -70,11 +78,11 @@ class _LineageWalk:
     read: set[ColumnOf] = field(default_factory=set)
 
 
-_Known = Mapping[str, Outputs]
+_Known = Mapping[str, LineageOutputs]
 """The common table expressions in sight, by name in small letters."""
 
 
-def _query(query: exp.Expr, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> Outputs:
+def _query(query: exp.Expr, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> LineageOutputs:
     with_ = query.args.get("with_")
     if with_ is not None:
         known = dict(known)
@@ -88,15 +96,15 @@ def _query(query: exp.Expr, known: _Known, outer: LineageScope | None, walk: _Li
         case exp.Subquery():
             return _limited(query, _query(query.this, known, outer, walk), known, outer, walk)
         case _:
-            return Outputs()
+            return LineageOutputs()
 
 
-def _select(select: exp.Select, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> Outputs:
+def _select(select: exp.Select, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> LineageOutputs:
     from_ = select.args.get("from_")
     before = LineageScope((), outer)
     frames, rows = _tables(from_.this, before, known, walk) if from_ is not None else ((), NOTHING)
     frames, rows = _joined(frames, rows, select, before, known, walk)
-    reader = _Reader(LineageScope(frames, outer), known, walk, _windows(select))
+    reader = _ExpressionWalk(LineageScope(frames, outer), known, walk, _windows(select))
     columns: list[tuple[str, Made]] = []
     aliases: dict[str, Made] = {}
     is_open: frozenset[str] = frozenset()
@@ -121,16 +129,16 @@ def _select(select: exp.Select, known: _Known, outer: LineageScope | None, walk:
     if select.args.get("distinct"):
         rows |= as_rows(frozenset().union(rest, *(made for _, made in columns)), "group_by")
     rows |= _order_of_limit(select, reader)
-    return Outputs(tuple(columns), is_open, rest, rows)
+    return LineageOutputs(tuple(columns), is_open, rest, rows)
 
 
-def _filters(select: exp.Select, reader: _Reader) -> Made:
+def _filters(select: exp.Select, reader: _ExpressionWalk) -> Made:
     """By what WHERE, HAVING and QUALIFY leave out rows."""
     found = [select.args.get(key) for key in ("where", "having", "qualify")]
     return as_rows(reader.all_of([each for each in found if each is not None]), "filter")
 
 
-def _groups(select: exp.Select, columns: list[tuple[str, Made]], reader: _Reader) -> Made:
+def _groups(select: exp.Select, columns: list[tuple[str, Made]], reader: _ExpressionWalk) -> Made:
     """By what a GROUP BY tells rows apart: a key may be a column of the SELECT, by its name or its number."""
     group = select.args.get("group")
     if group is None:
@@ -144,7 +152,7 @@ def _groups(select: exp.Select, columns: list[tuple[str, Made]], reader: _Reader
     return as_rows(frozenset().union(*made), "group_by")
 
 
-def _order_of_limit(query: exp.Expr, reader: _Reader) -> Made:
+def _order_of_limit(query: exp.Expr, reader: _ExpressionWalk) -> Made:
     """The order by which LIMIT and OFFSET choose rows; without these an order says nothing of what is there."""
     if not (query.args.get("limit") or query.args.get("offset")):
         return NOTHING
@@ -153,13 +161,15 @@ def _order_of_limit(query: exp.Expr, reader: _Reader) -> Made:
 
 
 def _limited(
-    query: exp.Expr, outputs: Outputs, known: _Known, outer: LineageScope | None, walk: _LineageWalk
-) -> Outputs:
-    scope = LineageScope((Frame("", outputs),), outer)
-    return replace(outputs, rows=outputs.rows | _order_of_limit(query, _Reader(scope, known, walk, NOTHING_NAMED)))
+    query: exp.Expr, outputs: LineageOutputs, known: _Known, outer: LineageScope | None, walk: _LineageWalk
+) -> LineageOutputs:
+    scope = LineageScope((LineageEntry("", outputs),), outer)
+    return replace(
+        outputs, rows=outputs.rows | _order_of_limit(query, _ExpressionWalk(scope, known, walk, NOTHING_NAMED))
+    )
 
 
-def _united(union: exp.SetOperation, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> Outputs:
+def _united(union: exp.SetOperation, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> LineageOutputs:
     """The columns of a set operation are told apart by their places, and called as those of its first SELECT."""
     left = _query(union.this, known, outer, walk)
     right = _query(union.expression, known, outer, walk)
@@ -178,10 +188,12 @@ def _united(union: exp.SetOperation, known: _Known, outer: LineageScope | None, 
     if not isinstance(union, exp.Union) or union.args.get("distinct"):
         kind: Kind = "group_by" if isinstance(union, exp.Union) else "filter"
         rows |= as_rows(frozenset().union(*(made for _, made in (*left.columns, *right.columns))), kind)
-    return Outputs(tuple(columns), left.open | right.open, left.rest | right.rest, rows)
+    return LineageOutputs(tuple(columns), left.open | right.open, left.rest | right.rest, rows)
 
 
-def _tables(table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk) -> tuple[tuple[Frame, ...], Made]:
+def _tables(
+    table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk
+) -> tuple[tuple[LineageEntry, ...], Made]:
     """A table of a FROM with what is joined to it in brackets, and what decides which rows it gives."""
     bracketed = isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table)
     if bracketed and not table.alias and not table.args.get("pivots"):
@@ -193,16 +205,16 @@ def _tables(table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWa
 
 
 def _joined(
-    frames: tuple[Frame, ...],
+    frames: tuple[LineageEntry, ...],
     rows: Made,
     around: exp.Expr,
     left: LineageScope,
     known: _Known,
     walk: _LineageWalk,
-) -> tuple[tuple[Frame, ...], Made]:
+) -> tuple[tuple[LineageEntry, ...], Made]:
     for join in around.args.get("joins") or ():
         right, more = _tables(join.this, left.beside(frames), known, walk)
-        reader = _Reader(left.beside((*frames, *right)), known, walk, NOTHING_NAMED)
+        reader = _ExpressionWalk(left.beside((*frames, *right)), known, walk, NOTHING_NAMED)
         rows |= more | as_rows(reader.all_of([it for it in (join.args.get("on"),) if it is not None]), "join")
         names = [each.name.lower() for each in join.args.get("using") or ()]
         if join.method.upper() == "NATURAL":
@@ -215,19 +227,19 @@ def _joined(
         frames = (*frames, *(replace(frame, using=frozenset(names)) for frame in right))
         pivots = (*(join.args.get("pivots") or ()), *(join.this.args.get("pivots") or ()))
         if any(pivot is not None for pivot in pivots):
-            frames = (Frame("", _blurred(of_frames(frames, frames)), is_blurred=True),)
+            frames = (LineageEntry("", _blurred(of_frames(frames, frames)), is_blurred=True),)
     for lateral in around.args.get("laterals") or ():
         frame = _lateral(lateral, left.beside(frames), known, walk)
         frames, rows = (*frames, frame), rows | frame.outputs.rows
     return frames, rows
 
 
-def _table(table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk) -> Frame:
+def _table(table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk) -> LineageEntry:
     name, path = table.alias.lower(), tuple[str, ...]()
     match table:
         case exp.Table() if isinstance(table.this, exp.Func):
-            made = _Reader(left, known, walk, NOTHING_NAMED).all_of([table.this])
-            outputs = Outputs(rest=through(made, "transformation"), rows=as_rows(made, "filter"))
+            made = _ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of([table.this])
+            outputs = LineageOutputs(rest=through(made, "transformation"), rows=as_rows(made, "filter"))
         case exp.Table():
             path = tuple(part.name.lower() for part in table.parts)
             outputs = known[path[0]] if len(path) == 1 and path[0] in known else of_table(path, walk.columns)
@@ -241,30 +253,30 @@ def _table(table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWal
             return _lateral(table, left, known, walk)
         case exp.Values():
             width = len(table.expressions[0].expressions) or 1 if table.expressions else 0
-            outputs = Outputs(tuple((f"col{number}", NOTHING) for number in range(1, width + 1)))
+            outputs = LineageOutputs(tuple((f"col{number}", NOTHING) for number in range(1, width + 1)))
         case _:
-            outputs = Outputs(rest=_Reader(left, known, walk, NOTHING_NAMED).all_of([table]))
+            outputs = LineageOutputs(rest=_ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of([table]))
     for pivot in table.args.get("pivots") or ():
-        outputs = _pivoted(pivot, Frame(name, outputs, path), known, walk)
+        outputs = _pivoted(pivot, LineageEntry(name, outputs, path), known, walk)
         name = pivot.alias.lower() or name
-    return Frame(name, renamed_outputs(outputs, table.args.get("alias")), path)
+    return LineageEntry(name, renamed_outputs(outputs, table.args.get("alias")), path)
 
 
-def _lateral(lateral: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk) -> Frame:
+def _lateral(lateral: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk) -> LineageEntry:
     """The columns of LATERAL: of a query, or of a generator, which makes as many rows as its argument says."""
     if isinstance(lateral.this, exp.Subquery):
         outputs = _query(lateral.this, known, left, walk)
     else:
-        made = _Reader(left, known, walk, NOTHING_NAMED).all_of([lateral.this])
-        outputs = Outputs(rest=through(made, "transformation"), rows=as_rows(made, "filter"))
-    return Frame(lateral.alias.lower(), renamed_outputs(outputs, lateral.args.get("alias")))
+        made = _ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of([lateral.this])
+        outputs = LineageOutputs(rest=through(made, "transformation"), rows=as_rows(made, "filter"))
+    return LineageEntry(lateral.alias.lower(), renamed_outputs(outputs, lateral.args.get("alias")))
 
 
-def _pivoted(pivot: exp.Pivot, frame: Frame, known: _Known, walk: _LineageWalk) -> Outputs:
+def _pivoted(pivot: exp.Pivot, frame: LineageEntry, known: _Known, walk: _LineageWalk) -> LineageOutputs:
     """The columns behind PIVOT and UNPIVOT: those that it does not name are passed on, the others made of all that it
     names."""
     parts = [*pivot.expressions, *pivot.fields]
-    reader = _Reader(LineageScope((frame,), None), known, walk, NOTHING_NAMED)
+    reader = _ExpressionWalk(LineageScope((frame,), None), known, walk, NOTHING_NAMED)
     made = reader.all_of(parts)
     taken = {column.name.lower() for part in parts for column in part.find_all(exp.Column)}
     kept = tuple((name, of) for name, of in frame.outputs.columns if name not in taken)
@@ -272,16 +284,16 @@ def _pivoted(pivot: exp.Pivot, frame: Frame, known: _Known, walk: _LineageWalk) 
     if not pivot.args.get("unpivot"):
         rows |= as_rows(frozenset().union(*(of for _, of in kept)), "group_by")
     rest = through(made, "transformation" if pivot.args.get("unpivot") else "aggregation")
-    return Outputs(kept, frame.outputs.open, rest | frame.outputs.rest, rows)
+    return LineageOutputs(kept, frame.outputs.open, rest | frame.outputs.rest, rows)
 
 
-def _blurred(outputs: Outputs) -> Outputs:
+def _blurred(outputs: LineageOutputs) -> LineageOutputs:
     """Columns of which only is known from what all of them are made."""
     made = frozenset().union(outputs.rest, *(made for _, made in outputs.columns))
-    return Outputs((), outputs.open, through(made, "aggregation"), outputs.rows | as_rows(made, "group_by"))
+    return LineageOutputs((), outputs.open, through(made, "aggregation"), outputs.rows | as_rows(made, "group_by"))
 
 
-def _star(star: exp.Star | exp.Column, reader: _Reader) -> Outputs | None:
+def _star(star: exp.Star | exp.Column, reader: _ExpressionWalk) -> LineageOutputs | None:
     """What a star stands for; None where it is that of a struct, whose fields are made of it."""
     frames = reader.scope.frames
     over = frames
@@ -304,7 +316,7 @@ def _excepted(star: exp.Expr) -> Iterator[exp.Expr]:
             yield item
 
 
-def _selected(selected: exp.Expr, reader: _Reader) -> tuple[list[tuple[str, Made]], Made]:
+def _selected(selected: exp.Expr, reader: _ExpressionWalk) -> tuple[list[tuple[str, Made]], Made]:
     """The columns that one expression of a SELECT makes, and what it makes rows by, if it is a generator."""
     inner = selected.this if isinstance(selected, exp.Alias | exp.Aliases) else selected
     made = reader.made(inner)
@@ -325,7 +337,7 @@ NOTHING_NAMED: Mapping[str, exp.Expr] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _ExpressionWalk:
     """Reads expressions in one scope: of what their values are made."""
 
     scope: LineageScope

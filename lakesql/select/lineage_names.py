@@ -12,7 +12,7 @@ from lakesql.select.lineage_edges import NOTHING, Made, column_itself, through
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
+class LineageOutputs:
     """What a query gives to the one that reads it.
 
     `columns` are in order, by names in small letters. `open` are relations of whose columns any may be passed on too;
@@ -26,14 +26,14 @@ class Outputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class LineageEntry:
     """An entry of a FROM. `name` and `path` are what columns are qualified with, in small letters; `using` are the
     columns that it has in common with what stands left of it. `is_hidden`: it gives no columns, but has them in the
     condition by which it is joined. `is_blurred`: which relation a column is of cannot be told any more.
     """
 
     name: str
-    outputs: Outputs
+    outputs: LineageOutputs
     path: tuple[str, ...] = ()
     using: frozenset[str] = frozenset()
     is_hidden: bool = False
@@ -57,12 +57,12 @@ class Frame:
 class LineageScope:
     """What names may mean in one place. `outer` is the scope of the query around; `variables` are those of lambdas."""
 
-    frames: tuple[Frame, ...]
+    frames: tuple[LineageEntry, ...]
     outer: LineageScope | None
     aliases: Mapping[str, Made] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
 
-    def beside(self, frames: tuple[Frame, ...]) -> LineageScope:
+    def beside(self, frames: tuple[LineageEntry, ...]) -> LineageScope:
         """The scope of a join: what stands left of it too."""
         return replace(self, frames=(*self.frames, *frames))
 
@@ -111,7 +111,7 @@ def _guessed(parts: list[str], scope: LineageScope) -> Made:
     return frozenset().union(*(_column(frame, parts) or NOTHING for frame in scope.frames))
 
 
-def _column(frame: Frame, parts: list[str]) -> Made | None:
+def _column(frame: LineageEntry, parts: list[str]) -> Made | None:
     """What a column of an entry is made of, or a field of one; None where it has no such column."""
     name, *fields = parts
     found = [made for column, made in frame.outputs.columns if column == name]
@@ -124,16 +124,16 @@ def _column(frame: Frame, parts: list[str]) -> Made | None:
     return through(made, "transformation") if fields else made
 
 
-def of_table(path: tuple[str, ...], columns: Mapping[str, tuple[str, ...] | None]) -> Outputs:
+def of_table(path: tuple[str, ...], columns: Mapping[str, tuple[str, ...] | None]) -> LineageOutputs:
     """The columns of a relation that is no query: those that it is known to have, and what lakesql adds to a stream."""
     relation = ".".join(path)
     known = columns.get(relation)
     if known is None:
-        return Outputs(open=frozenset({relation}))
-    return Outputs(tuple((name, column_itself((relation,), name)) for name in known))
+        return LineageOutputs(open=frozenset({relation}))
+    return LineageOutputs(tuple((name, column_itself((relation,), name)) for name in known))
 
 
-def of_frames(over: tuple[Frame, ...], frames: tuple[Frame, ...]) -> Outputs:
+def of_frames(over: tuple[LineageEntry, ...], frames: tuple[LineageEntry, ...]) -> LineageOutputs:
     """What a star over some entries of a FROM gives; what these have in common with others stands there once."""
     columns: list[tuple[str, Made]] = []
     for frame in over:
@@ -146,7 +146,7 @@ def of_frames(over: tuple[Frame, ...], frames: tuple[Frame, ...]) -> Outputs:
             same = [it for other in shared for column, it in other.outputs.columns if column == name]
             columns.append((name, frozenset().union(made, *same)))
     shown = [frame.outputs for frame in over if not frame.is_hidden]
-    return Outputs(
+    return LineageOutputs(
         tuple(columns),
         frozenset[str]().union(*(it.open for it in shown)),
         frozenset().union(*(it.rest for it in shown)),
@@ -154,7 +154,7 @@ def of_frames(over: tuple[Frame, ...], frames: tuple[Frame, ...]) -> Outputs:
     )
 
 
-def renamed_outputs(outputs: Outputs, alias: exp.Expr | None) -> Outputs:
+def renamed_outputs(outputs: LineageOutputs, alias: exp.Expr | None) -> LineageOutputs:
     """The outputs under the list of columns of a table alias, if there is one."""
     names = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if not names:
@@ -164,4 +164,4 @@ def renamed_outputs(outputs: Outputs, alias: exp.Expr | None) -> Outputs:
         (name, outputs.columns[number][1] if number < len(outputs.columns) and not outputs.open else unknown)
         for number, name in enumerate(names)
     )
-    return Outputs(columns, frozenset(), NOTHING, outputs.rows)
+    return LineageOutputs(columns, frozenset(), NOTHING, outputs.rows)

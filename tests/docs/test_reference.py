@@ -89,6 +89,7 @@ WITHOUT_JAVA = {
     "parse": (),
     "ls": (),
     "compile": (),
+    "lineage": ("orders",),
     "plan": ("--state", "target"),
     "show": ("orders",),
     "status": (),
