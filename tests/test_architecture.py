@@ -31,7 +31,7 @@ PACKAGE = ROOT / "lakesql"
 LAYERS = (
     ("cli",),
     ("run",),
-    ("review",),
+    ("review", "site"),
     ("engine", "catalog", "observe"),
     ("plan", "unit", "lineage"),
     ("progress",),
@@ -83,7 +83,8 @@ PLACES = {
     "py4j": ("engine/",),
     "pyiceberg": ("catalog/",),
     "click": ("cli/",),
-    "jinja2": ("template/", "project/profiles.py"),
+    "jinja2": ("template/", "project/profiles.py", "site/"),
+    "markupsafe": ("site/",),
     "sqlglot": ("select/", "views/", "compile/", "unit/"),
     "duckdb": ("unit/duckdb_behind.py",),
     "_pulsar": ("source/pulsar.py", "unit/duckdb_behind.py"),

@@ -65,6 +65,7 @@ class CompiledFiles:
         self._cache = CacheFile(cache)
         self._keys: dict[str, str] = {}
         self._contracts: dict[str, str] = {}
+        self._known: dict[tuple[str, str], Compiled] = {}
         self._built = built
         self._texts = texts
         self._at = at
@@ -92,8 +93,13 @@ class CompiledFiles:
 
     def known(self, name: str) -> Compiled | None:
         """What was said of a model when it was compiled last, if nothing has changed since."""
-        found = self._cache.get(name, self.key(name))
-        return None if found is None else self._decode(found)
+        key = self.key(name)
+        if (name, key) not in self._known:
+            found = self._cache.get(name, key)
+            if found is None:
+                return None
+            self._known[name, key] = self._decode(found)
+        return self._known[name, key]
 
     @property
     def version(self) -> str:

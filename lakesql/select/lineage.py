@@ -24,8 +24,8 @@ from lakesql.select.lineage_edges import (
 )
 from lakesql.select.lineage_names import (
     LineageEntry,
-    LineageScope,
     LineageOutputs,
+    LineageScope,
     find_made,
     of_frames,
     of_table,

@@ -90,6 +90,7 @@ WITHOUT_JAVA = {
     "ls": (),
     "compile": (),
     "lineage": ("orders",),
+    "docs": (),
     "plan": ("--state", "target"),
     "show": ("orders",),
     "status": (),
