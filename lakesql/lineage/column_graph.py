@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakesql.compile.compiled import CompiledFiles
@@ -66,12 +66,7 @@ def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGra
     lineages = {name: known.lineage for name in manifest.models if (known := compiled.known(name)) is not None}
     nodes = {node.id: node for node in _declared(manifest, compiled, lineages)}
     edges = [edge for name, lineage in lineages.items() for edge in _edges(node_id("model", name), lineage)]
-    foreign: dict[str, dict[str, str]] = {}
-    for id_, column in (edge.source for edge in edges if edge.source[0] not in nodes):
-        foreign.setdefault(id_, {})[column] = ""
-    for id_, columns in foreign.items():
-        type_, _, name = id_.partition(".")
-        nodes[id_] = ColumnNode(id_, name, type_, dict(sorted(columns.items())), is_open=True)
+    _add_read(nodes, edges)
     into: dict[ColumnKey, list[ColumnEdge]] = {}
     out_of: dict[ColumnKey, list[ColumnEdge]] = {}
     rows: dict[str, list[ColumnEdge]] = {}
@@ -83,6 +78,21 @@ def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGra
             rows.setdefault(id_, []).append(edge)
         out_of.setdefault(edge.source, []).append(edge)
     return ColumnGraph(nodes, into, out_of, rows)
+
+
+def _add_read(nodes: dict[str, ColumnNode], edges: Sequence[ColumnEdge]) -> None:
+    """Adds the tables that are none of the project's, and columns that are read and not declared: fields of `_record`
+    and `_change`, and those of a node whose columns are not known."""
+    read: dict[str, dict[str, str]] = {}
+    for id_, column in (edge.source for edge in edges):
+        known = {name.lower() for name in nodes[id_].columns} if id_ in nodes else frozenset()
+        if column not in known:
+            read.setdefault(id_, {})[column] = ""
+    for id_, columns in read.items():
+        type_, _, name = id_.partition(".")
+        node = nodes.get(id_) or ColumnNode(id_, name, type_, {}, is_open=True)
+        added = {name: type_ for name, type_ in sorted(columns.items()) if name != "*"}
+        nodes[id_] = replace(node, columns={**node.columns, **added})
 
 
 def _declared(

@@ -188,7 +188,7 @@ class _SiteBuilder:
 
     def _contract(self, id_: str, columns: Sequence[Column], key: Sequence[str]) -> tuple[ColumnRow, ...]:
         keys = {name.lower() for name in key}
-        return tuple(
+        declared = tuple(
             ColumnRow(
                 column.name,
                 column.type,
@@ -201,6 +201,8 @@ class _SiteBuilder:
             )
             for column in columns
         )
+        added = [*self.graph.nodes[id_].columns][len(declared) :]
+        return (*declared, *(ColumnRow(name, "", read_by=self._read_by(id_, name)) for name in added))
 
     def _links(self, ids: Iterable[str]) -> tuple[PageLink, ...]:
         return tuple(page_link(self.graph, id_) for id_ in dict.fromkeys(ids) if id_ in self.graph.nodes)

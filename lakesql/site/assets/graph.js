@@ -39,12 +39,13 @@
       ...["stream", "model", "seed", "table"].map((type) => ({ selector: `node.${type}.small`, style: { "background-color": c[type], "border-width": 0 } })),
       { selector: "node.bad", style: { "border-color": c.bad, "border-width": 3 } },
       { selector: "node.warning", style: { "border-color": c.warning, "border-width": 3 } },
-      { selector: "node.box", style: { "text-valign": "top", "text-margin-y": 20, "font-weight": 600 } },
-      { selector: "node.column", style: { "background-color": c.ground, "border-width": 1, "border-color": c.strong, "font-size": 12, "z-index": 5 } },
+      { selector: "node.box", style: { "z-index": 0, "z-index-compare": "manual", "text-valign": "top", "text-margin-y": 20, "font-weight": 600 } },
+      { selector: "node.column", style: { "background-color": c.ground, "border-width": 1, "border-color": c.strong, "font-size": 12, "z-index": 5, "z-index-compare": "manual" } },
       { selector: "node.start", style: { "background-color": c.accent, "border-color": c.accent, color: c.ground } },
       { selector: "edge", style: { width: 1.4, "line-color": c.strong, "target-arrow-color": c.strong, "z-index": 4, "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": "bezier", "source-endpoint": "90deg", "target-endpoint": "-90deg" } },
       { selector: "edge.many", style: { "curve-style": "haystack", "target-arrow-shape": "none" } },
       { selector: "edge.indirect", style: { "line-style": "dashed" } },
+      { selector: "edge.of-columns", style: { "z-index": 4, "z-index-compare": "manual" } },
       { selector: "edge.near", style: { "line-color": c.accent, "target-arrow-color": c.accent, width: 2.2 } },
       { selector: "node.near", style: { "border-color": c.accent } },
       { selector: ".far", style: { opacity: 0.25 } },
@@ -149,6 +150,7 @@
     return { edges: [...edges], keys: [...keys].map((each) => each.split("/").map(Number)) };
   }
 
+  const labelOf = (at) => nodes[at].type === "model" ? nodes[at].name : `${nodes[at].type}:${nodes[at].name}`;
   const columnName = (node, column) => column < 0 ? "rows" : nodes[node].columns[column][0];
 
   function drawColumn(node, column) {
@@ -164,7 +166,7 @@
       elements.push({ data: { id: `n${at}`, at, label: shorten(nodes[at].name), width: sizes[place][0], height: sizes[place][1] }, classes: `box ${nodes[at].type}` });
       for (const made of inBox.get(at)) elements.push({ data: { id: `c${at}/${made}`, at, made, label: shorten(columnName(at, made)), width: sizes[place][0] - 20, height: 24 }, classes: `column${at === node && made === column ? " start" : ""}` });
     });
-    for (const [from, read, to, made, kind] of edges) elements.push({ data: { source: `c${from}/${read}`, target: `c${to}/${made}`, label: kinds[kind] }, classes: kind < data.direct ? "" : "indirect" });
+    for (const [from, read, to, made, kind] of edges) elements.push({ data: { source: `c${from}/${read}`, target: `c${to}/${made}`, label: kinds[kind] }, classes: kind < data.direct ? "of-columns" : "of-columns indirect" });
     draw(elements, sizes, between, { ranksep: 110, nodesep: 26 }, (found) => boxes.forEach((at, place) => {
       const [x, y] = found[place];
       cy.$id(`n${at}`).position({ x, y });
@@ -209,14 +211,14 @@
       const back = make("button", "Whole graph", "back");
       back.type = "button";
       back.addEventListener("click", leave);
-      parts.push(back, make("h3", `${nodes[of].name}.${columnName(of, column)}`));
+      parts.push(back, make("h3", `${labelOf(of)}.${columnName(of, column)}`));
       const { edges } = closure(of, column);
       for (const [label, map, other] of [["Made of", into, (edge) => [edge[0], edge[1]]], ["Read by", outOf, (edge) => [edge[2], edge[3]]]]) {
         const list = make("ul", undefined, "edges");
         for (const edge of map.get(key(of, column)) ?? []) {
           const item = make("li"), [at, made] = other(edge);
-          if (made < 0) item.append(`${nodes[at].name} · rows `);
-          else item.append(columnButton(at, made, `${nodes[at].name}.${columnName(at, made)}`), " ");
+          if (made < 0) item.append(`${labelOf(at)} · rows `);
+          else item.append(columnButton(at, made, `${labelOf(at)}.${columnName(at, made)}`), " ");
           item.append(make("span", kinds[edge[4]].replace("_", " "), "how"));
           list.append(item);
         }
