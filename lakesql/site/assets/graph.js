@@ -105,6 +105,7 @@
 
   function draw(elements, sizes, edges, space, put, after) {
     const first = inRanks(sizes, edges);
+    canvas.dataset.layout = "waiting";
     cy.elements().remove();
     cy.add(elements);
     isSmall = false;
@@ -112,7 +113,7 @@
     let moved = false;
     const watch = () => { moved = true; };
     if (sizes.length > 150) place(first);
-    const isWaiting = layout(sizes, edges, space, (places) => { canvas.removeEventListener("wheel", watch); place(places); });
+    const isWaiting = layout(sizes, edges, space, (places) => { canvas.removeEventListener("wheel", watch); place(places); canvas.dataset.layout = "done"; });
     if (isWaiting) canvas.addEventListener("wheel", watch, { once: true, passive: true });
     else if (sizes.length <= 150) place(first);
   }
@@ -128,7 +129,10 @@
     const many = edges.length > 600 ? " many" : "";
     const elements = listed.map((at, place) => ({ data: { id: `n${at}`, at, label: shorten(nodes[at].name), width: sizes[place][0], height: sizes[place][1] }, classes: `${nodes[at].type} ${nodes[at].errors ? "bad" : nodes[at].tone}` }));
     for (const [a, b] of edges) elements.push({ data: { source: `n${listed[a]}`, target: `n${listed[b]}` }, classes: many });
-    draw(elements, sizes, edges, { ranksep: 70, nodesep: 14 }, (found) => listed.forEach((at, place) => cy.$id(`n${at}`).position({ x: found[place][0], y: found[place][1] })), () => mark());
+    draw(elements, sizes, edges, { ranksep: 70, nodesep: 14 }, (found) => cy.nodes().positions((node) => {
+      const [x, y] = found[places.get(node.data("at"))];
+      return { x, y };
+    }), () => mark());
   }
 
   // --- one column, with all that it is made of and all that reads it
