@@ -36,7 +36,7 @@ def command(given: Given, name: str, upstream: bool, downstream: bool, output: s
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
     from lakesql.lineage.column_graph import build_column_graph, find_column
-    from lakesql.lineage.render import render_dot, render_json, render_text
+    from lakesql.lineage.lineage_text import render_dot, render_json, render_text
 
     manifest = project.load_project(given.options)
     compiled = compiled_files(manifest)

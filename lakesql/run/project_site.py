@@ -20,12 +20,10 @@ from lakesql.observe.text import age
 from lakesql.plan.table_status import Known, TableStatus
 from lakesql.project.files import shorten
 from lakesql.secrets import find_secrets
-from lakesql.site.build import Seen, build_pages
+from lakesql.site.build import KnownBeside, build_pages
 from lakesql.site.content import DayLine, LastRun, Live, SiteContent
 from lakesql.site.graph_data import graph_data
-from lakesql.site.render import render_site, site_assets
-from lakesql.source.origin import Topics
-from lakesql.source.recorded import Recorded
+from lakesql.site.site_pages import render_site, site_assets
 from lakesql.stream.stream import Stream
 
 SAMPLE_LINES = 5
@@ -57,7 +55,7 @@ def read_content(
         if problem.place is not None:
             by_path[problem.place.path] = (*by_path.get(problem.place.path, ()), problem)
     graph = build_column_graph(manifest, compiled)
-    seen = Seen(
+    seen = KnownBeside(
         live={status.model.name: _live(status, live[1]) for status in live[0]} if live is not None else {},
         last_runs=dict(_last_runs(manifest.outputs.target / "run_results.json")),
         outcomes=dict(_outcomes(manifest.outputs.target)),
@@ -169,9 +167,10 @@ def _outcomes(folder: Path) -> Iterator[tuple[str, tuple[str, str]]]:
 def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:
     """The first lines of a stream's recording, if it has one on this machine."""
     connection = manifest.target.connections.get(stream.connection)
-    if not isinstance(connection, Recorded) or connection.recording is None or not isinstance(stream.origin, Topics):
+    folder = connection.recording if connection is not None else None
+    if folder is None:
         return
-    files = (file for name in stream.origin.folders for file in sorted((connection.recording / name).glob("*.jsonl")))
+    files = (file for name in stream.origin.folders for file in sorted((folder / name).glob("*.jsonl")))
     with contextlib.suppress(OSError, UnicodeDecodeError, LakesqlError):
         for file in islice(files, 1):
             with file.open(encoding="utf-8") as lines:

@@ -33,7 +33,7 @@ TestOutcome = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class KnownBeside:
     """What is known beside the project's files. `live` and `last_runs` are by the models' names, `outcomes` by the ids
     of tests and the names of expectations, `samples` by the streams' names, `problems` by paths of files."""
 
@@ -45,7 +45,7 @@ class Seen:
 
 
 def build_pages(
-    manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str, str], graph: ColumnGraph, seen: Seen
+    manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str, str], graph: ColumnGraph, seen: KnownBeside
 ) -> tuple[NodePage, ...]:
     """A page for each stream, seed, table of others and model, in the order in which they read each other.
 
@@ -72,7 +72,7 @@ class _SiteBuilder:
     compiled: CompiledFiles
     texts: Mapping[str, str]
     graph: ColumnGraph
-    seen: Seen
+    seen: KnownBeside
 
     def page(self, node: GraphNode) -> NodePage:
         """The page of a node of the project's graph."""
