@@ -31,7 +31,8 @@
     for (const [name, meaning] of conditions) {
       pages.push({ id: pages.length, label: name, kind: "error", href: `conditions/${name}.html`, about: meaning, rank: 1.5 });
     }
-    const words = (text) => [text.toLowerCase(), ...text.toLowerCase().split(/[^\p{L}\p{N}]+/u)].filter(Boolean);
+    // A name is found by its start, and by that of each of its parts.
+    const words = (text) => text.toLowerCase().split(/\s+/).flatMap((word) => [...new Set([word, ...word.split(/[^\p{L}\p{N}]+/u)])]).filter(Boolean);
     index = new MiniSearch({ fields: ["label", "of", "about"], tokenize: words, processTerm: (term) => term });
     index.addAll(pages);
   })();
@@ -94,7 +95,7 @@
     const boostDocument = (id) => pages[id].rank;
     const text = input.value.trim();
     const found = text ? index.search(text.replace(/\.(?=\S)/g, " "), {
-      prefix: true, fuzzy: (term) => term.length > 3 ? 0.2 : false, boost: { label: 3 }, combineWith: "AND", boostDocument,
+      prefix: true, fuzzy: (term) => term.length > 3 ? 0.2 : false, boost: { label: 3 }, combineWith: "AND", boostDocument, tokenize: (words) => words.toLowerCase().split(/\s+/),
     }) : [];
     show(found.slice(0, 12).map((each) => pages[each.id]));
   }
