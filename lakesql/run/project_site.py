@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lakesql.compile.compiled import CompiledFiles, compiled_files
+from lakesql.counts import count
 from lakesql.errors import LakesqlError, Problem, ProjectError, UsageError
 from lakesql.graph.manifest import Manifest
 from lakesql.lineage.column_graph import build_column_graph
@@ -158,10 +159,18 @@ def _last_runs(path: Path) -> Iterator[tuple[str, LastRun]]:
 
 
 def _outcomes(folder: Path) -> Iterator[tuple[str, tuple[str, str]]]:
-    """How data tests ended, by their ids."""
+    """How data tests ended, by their ids, and expectations, by the model's name and theirs; `model.*` is what holds of
+    those of a model that no row has failed."""
     _, results = _results(folder / "test_results.json")
     for each in results:
         yield str(each.get("unique_id")), (str(each.get("status", "")), str(each.get("message") or ""))
+    _, results = _results(folder / "run_results.json")
+    for each in results:
+        if each.get("status") == "success" and each.get("batches"):
+            yield f"{each.get('name')}.*", ("pass", "")
+        violations = each.get("violations")
+        for name, rows in violations.items() if isinstance(violations, dict) else ():
+            yield f"{each.get('name')}.{name}", ("warn", f"{count(rows, 'row')} failed it in the last run")
 
 
 def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:

@@ -241,7 +241,8 @@ class _SiteBuilder:
         model = self.manifest.models.get(owner)
         for check in checks_of(model.properties) if model is not None else ():
             if check.column.lower() == column.lower():
-                status, said = self.seen.outcomes.get(f"{owner}.{check.name}", ("", ""))
+                of_others = self.seen.outcomes.get(f"{owner}.*", ("", ""))
+                status, said = self.seen.outcomes.get(f"{owner}.{check.name}", of_others)
                 found.append(CheckRow(check.name, check.condition, check.on_fail, status, said))
         for test in self.manifest.data_tests:
             if test.column.lower() == column.lower() and id_ in tested_ids(test):

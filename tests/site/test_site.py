@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import unquote
+from urllib.request import urlopen
 
 import pytest
 
@@ -182,3 +187,50 @@ def test_live_pages_say_what_status_says(run: Run, tmp_path: Path, monkeypatch: 
     assert (code, "missing" in pages_of(site)["models/orders.html"].text) == (0, True)
     _, out, _ = run("status", "orders", "--output", "json")
     assert json.loads(out)["remarks"][0] in pages_of(site)["models/orders.html"].text
+
+
+def test_the_site_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
+    write_project(tmp_path / "shop", "shop")
+    command = [sys.executable, "-m", "lakesql", "docs", "--serve", "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1"}
+    served = subprocess.Popen(command, cwd=tmp_path / "shop", stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert served.stdout is not None
+        served.stdout.readline()
+        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/", served.stdout.readline())
+        with urlopen(f"{address}models/orders.html") as answer:
+            assert "Orders as they are now" in answer.read().decode()
+        with pytest.raises(HTTPError):
+            urlopen(f"{address}../../pyproject.toml")
+        served.send_signal(signal.SIGINT)
+        assert served.wait(20) in (0, 130)
+    finally:
+        served.kill()
+        served.wait()
+
+
+def test_checks_have_their_last_results(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(tmp_path / "shop", "shop")
+    (tmp_path / "shop/models/late.sql").write_text(
+        "{{ config(mode='append') }}\nSELECT order_id, amount FROM {{ stream('orders') }}\n"
+    )
+    (tmp_path / "shop/models/late.yml").write_text(
+        "models:\n  - name: late\n    columns:\n"
+        "      - name: order_id\n        expect: [not_null]\n        tests: [unique]\n"
+        "      - name: amount\n        expect: [not_null]\n"
+    )
+    target = tmp_path / "shop/target"
+    target.mkdir()
+    metadata = {"lakesql_version": "0.1.0", "generated_at": "2026-01-02T03:04:05Z"}
+    ran = {"name": "late", "status": "success", "message": "12 rows", "batches": 2}
+    ran["violations"] = {"not_null amount": 3}
+    tested = {"unique_id": "test.unique_late_order_id", "name": "unique_late_order_id", "status": "fail"}
+    tested["message"] = "2 keys stand twice"
+    (target / "run_results.json").write_text(json.dumps({"metadata": metadata, "results": [ran]}))
+    (target / "test_results.json").write_text(json.dumps({"metadata": metadata, "results": [tested]}))
+    code, site = make(run, tmp_path / "shop", monkeypatch)
+    text = " ".join(pages_of(site)["models/late.html"].text.split())
+    assert code == 0
+    assert "3 rows failed it in the last run" in text and "2 keys stand twice" in text and "12 rows" in text
+    shown = re.findall(r'class="health \w+">(\w+)<', (site / "models/late.html").read_text("utf-8"))
+    assert sorted(shown) == ["fail", "pass", "success", "warn"]
