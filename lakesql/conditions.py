@@ -68,8 +68,9 @@ CONDITIONS: dict[str, Condition] = {
         "Write a column, then `desc` and `nulls first` or `nulls last` as needed; a zorder stands by itself.",
     ),
     "bad-output-dir": Condition(
-        "`lakesql compile --output-dir` would overwrite a file that lakesql did not write, or write among the models.",
-        "Name a folder for compiled files alone, such as `compiled`.",
+        "`lakesql compile --output-dir` would overwrite a file that lakesql did not write, or write among the models; or "
+        "`lakesql docs --output` names a folder that holds something else than a site.",
+        "Name a folder for compiled files alone, such as `compiled`, or for the site alone.",
     ),
     "bad-partition": Condition(
         "An entry of `partition_by` is not one of Iceberg's transforms.",
@@ -1160,8 +1161,8 @@ CONDITIONS: dict[str, Condition] = {
         "`_change.position`, leave it out of `sequence_by`, and rebuild the model.",
     ),
     "unknown-column": Condition(
-        "A SELECT, an option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not "
-        "exist.",
+        "A SELECT, an option of a model or a stream, `--mask` of `lakesql record`, or `lakesql lineage` names a column "
+        "that does not exist.",
         "Correct the name, or add the column.",
     ),
     "unknown-connection": Condition(
@@ -1189,7 +1190,7 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of those that the message lists.",
     ),
     "unknown-model": Condition(
-        "A properties file describes a model that does not exist, or `lakesql show` or `lakesql rewind` is given one.",
+        "A properties file describes a model that does not exist, or a command such as `lakesql show` is given one.",
         "Correct the name, or remove the entry.",
     ),
     "unknown-option": Condition(

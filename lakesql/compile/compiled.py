@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakesql.clock import now
 from lakesql.compile.call_times import with_times, without_times
 from lakesql.compile.checks import checks_of
+from lakesql.compile.made_columns import MadeColumn, ModelLineage, SourceColumn
 from lakesql.errors import Place, Problem, ProjectError, UsageError
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
@@ -32,13 +33,14 @@ T = TypeVar("T")
 class Compiled:
     """What compiling a model says of it, beside the text: `columns` is None where only Spark's analyzer knows them.
 
-    `notes` are what its rows are that its author may have meant otherwise.
+    `notes` are what its rows are that its author may have meant otherwise; `lineage` is where its columns come from.
     """
 
     digest: str
     columns: tuple[Column, ...] | None
     stateful: bool
     notes: tuple[str, ...] = ()
+    lineage: ModelLineage = ModelLineage()
 
 
 class CompiledFiles:
@@ -63,10 +65,11 @@ class CompiledFiles:
         self._cache = CacheFile(cache)
         self._keys: dict[str, str] = {}
         self._contracts: dict[str, str] = {}
+        self._known: dict[tuple[str, str], Compiled] = {}
         self._built = built
         self._texts = texts
         self._at = at
-        self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column])
+        self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column, ModelLineage, MadeColumn, SourceColumn])
 
     def check(self, names: Iterable[str]) -> None:
         """Compile those of the models `names` that are not known to be right; write no compiled file.
@@ -90,8 +93,13 @@ class CompiledFiles:
 
     def known(self, name: str) -> Compiled | None:
         """What was said of a model when it was compiled last, if nothing has changed since."""
-        found = self._cache.get(name, self.key(name))
-        return None if found is None else self._decode(found)
+        key = self.key(name)
+        if (name, key) not in self._known:
+            found = self._cache.get(name, key)
+            if found is None:
+                return None
+            self._known[name, key] = self._decode(found)
+        return self._known[name, key]
 
     @property
     def version(self) -> str:
@@ -165,6 +173,7 @@ class CompiledFiles:
     def _build(self, name: str) -> str:
         # Only here, as reading SQL is what the import costs, and mostly nothing has changed.
         from lakesql.compile.build_select import build_select
+        from lakesql.compile.model_lineage import model_lineage
         from lakesql.compile.notes import find_notes
         from lakesql.compile.select import output_columns
         from lakesql.compile.statements import compiled_text
@@ -173,9 +182,26 @@ class CompiledFiles:
         text = self._texts[name] = compiled_text(select)
         columns = output_columns(select) if select.columns is not None else None
         notes = tuple(note for _, note in find_notes(select))
-        said = Compiled(digest(text), columns, select.query.stateful, notes)
+        lineage = model_lineage(self._manifest, select, self._columns_read(name))
+        said = Compiled(digest(text), columns, select.query.stateful, notes, lineage)
         self._cache.put(name, self.key(name), encode(said))
         return text
+
+    def _columns_read(self, name: str) -> dict[str, tuple[str, ...]]:
+        """The columns of the models that a model reads by `ref`, of those that are known."""
+        from lakesql.compile.build_select import build_select
+
+        found: dict[str, tuple[str, ...]] = {}
+        for reference in self._manifest.models[name].facts.refs:
+            if reference.name not in self._manifest.models or reference.name in self._manifest.deferred:
+                continue
+            try:
+                read = build_select(self._manifest, reference.name, self._built)
+            except ProjectError:
+                continue  # that model is refused by itself
+            if read.columns is not None:
+                found[reference.name] = (*read.columns, *(added.name for added in read.writing.added))
+        return found
 
     def _joined(self, name: str) -> str:
         """What a model depends on that joins the table of another one."""

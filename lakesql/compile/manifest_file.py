@@ -11,6 +11,7 @@ from typing import Any
 from lakesql import __version__
 from lakesql.compile.checks import Check, checks_of
 from lakesql.compile.compiled import CompiledFiles
+from lakesql.compile.made_columns import ModelLineage, SourceColumn
 from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.find_tests import test_node
 from lakesql.graph.graph import GraphNode, node_id
@@ -26,6 +27,7 @@ from lakesql.project.files import shorten, write_atomically
 from lakesql.project.procedures import DEFAULTS, Procedure
 from lakesql.project.profiles import adds_functions
 from lakesql.seed.seed import Seed
+from lakesql.select.lineage_edges import direct_or_not
 from lakesql.stream.stream import Column, Stream
 
 MANIFEST = "manifest.json"
@@ -194,10 +196,23 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
         "compiled_path": f"{folder}/{model.compiled_path}",
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
+        "lineage": _lineage(known.lineage) if known else None,
         "reads_streams": _names(found.name for found in model.facts.streams),
         "joins": [ref_id(manifest, name) for name in _names(found.name for found in model.facts.refs)],
         "vars": sorted(model.facts.vars),
         "macros": sorted(model.facts.macros),
+    }
+
+
+def _lineage(lineage: ModelLineage) -> dict[str, Any]:
+    """What each column of the table is made of, and what decides which rows it has."""
+
+    def sources(found: Iterable[SourceColumn]) -> list[dict[str, str]]:
+        return [{"node": it.node, "column": it.column, "type": direct_or_not(it.kind), "kind": it.kind} for it in found]
+
+    return {
+        "columns": {column.name: sources(column.sources) for column in lineage.columns},
+        "rows": sources(lineage.rows),
     }
 
 

@@ -233,11 +233,11 @@ class Select:
         """The columns, in small letters, whose text functions may have made of bytes, with U+FFFD where these are no
         UTF-8."""
         uses_bytes = bool(self.query.record_fields & {"key", "headers"})
-        columns: dict[str, frozenset[str] | None] = {}
+        columns: dict[str, tuple[str, ...] | None] = {}
         bytes_ = set()
         for name, stream in self.streams.items():
             relation = name.lower()
-            columns[relation] = frozenset({RECORD, CHANGE, *(column.name.lower() for column in stream.columns)})
+            columns[relation] = (*(column.name.lower() for column in stream.columns), RECORD, CHANGE)
             bytes_ |= {(relation, column.name.lower()) for column in stream.columns if "binary" in column.type}
             bytes_ |= {(relation, RECORD)} if uses_bytes else set()
         return find_text_of_bytes(self.query.sql, columns, frozenset(bytes_))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -30,38 +30,34 @@ def render_day(status: TableStatus, now_ms: int, width: int, *, is_unicode: bool
     if not isinstance(status.state, Known):
         return lines
     day = _day(status.state.facts, now_ms, width, BARS if is_unicode else ASCII_BARS)
-    pairs = [Row((label, text)) for label, text in _pairs(status.state)]
+    pairs = [Row((label, text)) for label, text in figure_pairs(status.state)]
     return [*lines, Text(), *map(Text, day), Text(), *render_table(PAIR, pairs)]
 
 
 def _day(facts: TableFacts, now_ms: int, width: int, bars: str) -> list[str]:
     places = next((places for places in PLACES if _LABEL + places + _SAID <= width), PLACES[-1])
-    start_ms = now_ms - DAY_MS
-    commits = [commit for commit in facts.commits if commit.at_ms >= start_ms]
-
-    def line(label: str, values: Sequence[float | None], said: str) -> str:
-        return f"{label.ljust(_LABEL)}{sparkline(values, bars)}{GAP}{said}".rstrip()
-
-    times = [(commit.at_ms, 1.0) for commit in commits]
-    sizes = [(commit.at_ms, commit.size_bytes / commit.files) for commit in commits if commit.files]
-    latencies = [(commit.at_ms, float(ms)) for commit in commits if (ms := commit.latency_ms) is not None]
     lines = [
-        line("commits", in_buckets(times, start_ms, now_ms, places, sum), number(len(commits))),
-        line(
-            "file size",
-            in_buckets(sizes, start_ms, now_ms, places, _mean),
-            f"mean {size(_mean([each for _, each in sizes]))}" if sizes else "no new file",
-        ),
-        line(
-            "latency",
-            in_buckets(latencies, start_ms, now_ms, places, max),
-            f"at most {duration(round(max(each for _, each in latencies)))}" if latencies else "not in the ledger",
-        ),
+        f"{label.ljust(_LABEL)}{sparkline(values, bars)}{GAP}{said}".rstrip()
+        for label, values, said in day_figures(facts, now_ms, places)
     ]
     return [*lines, f"{'':{_LABEL}}{'24 h ago'.ljust(places - 3)}now"]
 
 
-def _pairs(known: Known) -> list[tuple[str, str]]:
+def day_figures(facts: TableFacts, now_ms: int, places: int) -> Iterator[tuple[str, Sequence[float | None], str]]:
+    """What is drawn of a table's last day: a label, a value for each of so many parts of it, and a sentence."""
+    start_ms = now_ms - DAY_MS
+    commits = [commit for commit in facts.commits if commit.at_ms >= start_ms]
+    times = [(commit.at_ms, 1.0) for commit in commits]
+    sizes = [(commit.at_ms, commit.size_bytes / commit.files) for commit in commits if commit.files]
+    latencies = [(commit.at_ms, float(ms)) for commit in commits if (ms := commit.latency_ms) is not None]
+    yield "commits", in_buckets(times, start_ms, now_ms, places, sum), number(len(commits))
+    mean = f"mean {size(_mean([each for _, each in sizes]))}" if sizes else "no new file"
+    yield "file size", in_buckets(sizes, start_ms, now_ms, places, _mean), mean
+    most = f"at most {duration(round(max(each for _, each in latencies)))}" if latencies else "not in the ledger"
+    yield "latency", in_buckets(latencies, start_ms, now_ms, places, max), most
+
+
+def figure_pairs(known: Known) -> list[tuple[str, str]]:
     """Every figure with its name."""
     figures = known.figures
     spread = (figures.file_bytes_p10, figures.file_bytes_p50, figures.file_bytes_p90)

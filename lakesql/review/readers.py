@@ -82,18 +82,18 @@ def _has_table(manifest: Manifest, name: str) -> bool:
     return name in manifest.models or name in manifest.seeds
 
 
-def _columns(version: Version, name: str) -> Mapping[str, frozenset[str] | None]:
+def _columns(version: Version, name: str) -> Mapping[str, tuple[str, ...] | None]:
     """The columns of what a model reads."""
-    manifest, columns = version.manifest, dict[str, frozenset[str] | None]()
+    manifest, columns = version.manifest, dict[str, tuple[str, ...] | None]()
     for upstream, relation in _relations(manifest, name):
         if upstream in manifest.seeds:
-            columns[relation] = frozenset(column.name.lower() for column in manifest.seeds[upstream].columns)
+            columns[relation] = tuple(column.name.lower() for column in manifest.seeds[upstream].columns)
             continue
         read = version.select(upstream)
         known = table_columns(read) if isinstance(read, Select) else ()
-        columns[relation] = frozenset(column.name.lower() for column in known) or None
+        columns[relation] = tuple(column.name.lower() for column in known) or None
     for reference in manifest.models[name].facts.streams:
         stream = manifest.streams.get(reference.name)
         if stream is not None:
-            columns[reference.name.lower()] = frozenset(it.lower() for it in stream.column_names) or None
+            columns[reference.name.lower()] = tuple(it.lower() for it in stream.column_names) or None
     return columns

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from lakesql.select.lineage import read_lineage
+from lakesql.select.lineage_edges import ColumnOf
 from lakesql.select.query import parse_query
 from lakesql.select.sqltext import findings_by_offset, read_text
 
@@ -27,7 +28,7 @@ _MAKES_BYTES = frozenset(
 
 
 def find_text_of_bytes(
-    sql: str, columns: Mapping[str, frozenset[str] | None], bytes_: frozenset[tuple[str, str]]
+    sql: str, columns: Mapping[str, tuple[str, ...] | None], bytes_: frozenset[tuple[str, str]]
 ) -> frozenset[str]:
     """The columns of a SELECT that `read_query` has read, in small letters.
 
@@ -41,7 +42,12 @@ def find_text_of_bytes(
     makes_bytes = any(_name_of(call) in _MAKES_BYTES for call in tree.find_all(exp.Func))
     makes_bytes |= any(cast.to.is_type("binary") for cast in tree.find_all(exp.Cast, exp.TryCast))
     lineage = read_lineage(sql, columns)
-    return frozenset(name for name, made_of in lineage.made_of.items() if makes_bytes or made_of & bytes_)
+    return frozenset(name for name, made_of in lineage.made_of.items() if makes_bytes or _whole(made_of) & bytes_)
+
+
+def _whole(columns: frozenset[ColumnOf]) -> frozenset[ColumnOf]:
+    """The columns, where some are fields of one."""
+    return frozenset((relation, column.partition(".")[0]) for relation, column in columns)
 
 
 def _works_on_characters(call: exp.Func) -> bool:

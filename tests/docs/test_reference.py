@@ -89,6 +89,8 @@ WITHOUT_JAVA = {
     "parse": (),
     "ls": (),
     "compile": (),
+    "lineage": ("orders",),
+    "docs": (),
     "plan": ("--state", "target"),
     "show": ("orders",),
     "status": (),

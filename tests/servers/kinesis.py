@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from lakesql.engine.spark.jars import user_cache
+from tests.servers.npm import fetch_npm
 from tests.servers.process import LOOPBACK, accepts, free_ports, spawn, stop, wait_until
 
 PACKAGE = "kinesis-local@0.6.2"
@@ -33,7 +32,7 @@ class KinesisServer:
 
     def start(self) -> None:
         """Return when it listens."""
-        folder = fetch_package()
+        folder = fetch_npm(PACKAGE)
         given = {
             "KINESIS_MOCK_PLAIN_PORT": str(self._port),
             "KINESIS_MOCK_TLS_PORT": str(self._tls_port),
@@ -57,21 +56,3 @@ class KinesisServer:
 
         keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "region_name": "us-east-1"}
         return boto3.client("kinesis", endpoint_url=self.url, **keys)
-
-
-def fetch_package() -> Path:
-    """The folder of the package; fetched when it is not in the user's cache."""
-    folder = user_cache(os.environ) / "test-servers" / PACKAGE.replace("@", "-")
-    found = folder / "node_modules" / PACKAGE.partition("@")[0]
-    if found.is_dir():
-        return found
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as work:
-        subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", PACKAGE], cwd=work, check=True)
-        try:
-            Path(work).rename(folder)
-        except OSError:
-            if not found.is_dir():  # else another process was faster
-                raise
-        Path(work).mkdir(exist_ok=True)
-    return found
