@@ -30,6 +30,7 @@ COMMANDS = {
     "parse": "Check every file of the project and write target/manifest.json.",
     "ls": "List models, streams and seeds, each after those it reads.",
     "compile": "Write and print the SQL that models run.",
+    "lint": "Find what the project says rightly, and its author may regret.",
     "plan": "Say what a change does to tables and streams, before it is run.",
     "test": "Run unit tests of models, and data tests of their tables.",
     "seed": "Fill the tables of seeds with the rows of their files, where these or their contracts have changed.",
