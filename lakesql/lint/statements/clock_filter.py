@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from sqlglot.tokenizer_core import TokenType
+
 from lakesql.lint.finding import Found
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
+from lakesql.select.sqltext import clause
 from lakesql.views.steadiness import timed_calls
 
 
@@ -51,11 +54,11 @@ WHERE changed_at > _record.timestamp - INTERVAL 1 DAY
 
 
 def _filters(model: LintedModel, read: SelectRead) -> Iterator[tuple[int, int]]:
-    for key in ("where", "having"):
-        condition = read.select.args.get(key)
-        if condition is not None:
-            start, end = model.range_of(condition)
-            yield start, end + 1
+    """The offsets at which each WHERE and HAVING of a SELECT begins and ends."""
+    for kind in (TokenType.WHERE, TokenType.HAVING):
+        span = clause(model.read.text, read.mark, frozenset({kind}))
+        if span is not None:
+            yield model.tokens[span[0]].start, model.tokens[span[1] - 1].end + 1
 
 
 def _end(model: LintedModel, start: int) -> int:
