@@ -64,6 +64,8 @@ def figures(models: int) -> tuple[Figure, ...]:
         Figure(f"compile --select {one}", ("compile", "--select", one), False, 0.4),
         Figure("parse, cold", ("parse",), True, 3.0),
         Figure("parse, nothing changed", ("parse",), False, 0.5),
+        Figure("lint, cold", ("lint",), True, 4.5),
+        Figure("lint, nothing changed", ("lint",), False, 0.7),
         Figure("plan, cold", ("plan",), True, 6.0),
         Figure("plan, nothing changed", ("plan",), False, 1.5),
         Figure("plan, a macro of most models", ("plan",), False, 12.0, Edit("macros/text.sql", "trim", "ltrim")),

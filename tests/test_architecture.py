@@ -31,7 +31,7 @@ PACKAGE = ROOT / "lakesql"
 LAYERS = (
     ("cli",),
     ("run",),
-    ("review",),
+    ("review", "lint"),
     ("engine", "catalog", "observe"),
     ("plan", "unit"),
     ("progress",),
@@ -84,7 +84,7 @@ PLACES = {
     "pyiceberg": ("catalog/",),
     "click": ("cli/",),
     "jinja2": ("template/", "project/profiles.py"),
-    "sqlglot": ("select/", "views/", "compile/", "unit/"),
+    "sqlglot": ("select/", "views/", "compile/", "unit/", "lint/"),
     "duckdb": ("unit/duckdb_behind.py",),
     "_pulsar": ("source/pulsar.py", "unit/duckdb_behind.py"),
     "rich": ("observe/", "cli/"),

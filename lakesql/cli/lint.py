@@ -14,7 +14,7 @@ from lakesql.cli.options import Command, Given, Options, find_directory, select_
 if TYPE_CHECKING:
     from lakesql.compile.select import Select
     from lakesql.graph.manifest import Manifest
-    from lakesql.lint.finding import Finding
+    from lakesql.lint.finding import LintFinding
     from lakesql.lint.lint_settings import LintSettings
 
 
@@ -71,7 +71,7 @@ def _fix(
     from lakesql.lint.fix import fix_texts
     from lakesql.lint.lint import lint
 
-    def find(changed: Mapping[str, str]) -> Sequence[Finding]:
+    def find(changed: Mapping[str, str]) -> Sequence[LintFinding]:
         changed_manifest = with_texts(manifest, changed)
         return lint(changed_manifest, settings, names, whole=is_whole)
 
@@ -91,7 +91,7 @@ def _write_text(path: Path, text: str) -> None:
     write_atomically(path, text.encode("utf-8-sig" if has_mark else "utf-8"))
 
 
-def _show(findings: Sequence[Finding], manifest: Manifest, models: int, output: str, options: Options) -> None:
+def _show(findings: Sequence[LintFinding], manifest: Manifest, models: int, output: str, options: Options) -> None:
     match output:
         case "github":
             from lakesql.lint.as_annotations import render_annotations
@@ -109,7 +109,7 @@ def _show(findings: Sequence[Finding], manifest: Manifest, models: int, output: 
             _show_text(findings, manifest, models)
 
 
-def _show_text(findings: Sequence[Finding], manifest: Manifest, models: int) -> None:
+def _show_text(findings: Sequence[LintFinding], manifest: Manifest, models: int) -> None:
     import sys
 
     from lakesql.cli.report import paint

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakesql.lint.finding import Finding
+from lakesql.lint.finding import LintFinding
 
 
-def render_annotations(findings: Iterable[Finding], folder: str) -> str:
+def render_annotations(findings: Iterable[LintFinding], folder: str) -> str:
     """A workflow command for each finding, a line each. `folder` is the project's, from the repository's root."""
     return "".join(f"{_annotation(finding, folder)}\n" for finding in findings)
 
 
-def _annotation(finding: Finding, folder: str) -> str:
+def _annotation(finding: LintFinding, folder: str) -> str:
     start, end = finding.span.start, finding.span.end
     properties = {
         "file": f"{folder}{finding.path}",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakesql.errors import Place, hide_secrets, render_line
-from lakesql.lint.finding import Finding
+from lakesql.lint.finding import LintFinding
 
 
-def render_finding(finding: Finding, name: str, texts: Mapping[str, str]) -> str:
+def render_finding(finding: LintFinding, name: str, texts: Mapping[str, str]) -> str:
     """One finding of the rule with this name. `texts` are those of the project's files, by their paths."""
     lines = [f"{finding.code}[{name}] {finding.span.start}"]
     source = line_at(finding.span.start, texts)

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from lakesql.lint.all_rules import load_rule
-from lakesql.lint.finding import Finding, Span
+from lakesql.lint.finding import LintFinding, Span
 
 
-def render_objects(findings: Iterable[Finding]) -> str:
+def render_objects(findings: Iterable[LintFinding]) -> str:
     """One list of objects, one for each finding."""
     return json.dumps([_object(finding) for finding in findings], ensure_ascii=False, indent=2)
 
 
-def _object(finding: Finding) -> dict[str, Any]:
+def _object(finding: LintFinding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "name": load_rule(finding.code).name,

@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from lakesql import __version__
 from lakesql.lint.all_rules import MODULES, load_rule
-from lakesql.lint.finding import Edit, Finding, Span
+from lakesql.lint.finding import TextEdit, LintFinding, Span
 from lakesql.lint.rule import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def render_sarif(findings: Iterable[Finding], folder: str) -> str:
+def render_sarif(findings: Iterable[LintFinding], folder: str) -> str:
     """The log of one run of the linter. `folder` is the project's, from the repository's root."""
     rules = {code: load_rule(code) for code in MODULES}
     numbers = {code: number for number, code in enumerate(rules)}
@@ -44,7 +44,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, number: int, folder: str) -> dict[str, Any]:
+def _result(finding: LintFinding, number: int, folder: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": number,
@@ -66,7 +66,7 @@ def _result(finding: Finding, number: int, folder: str) -> dict[str, Any]:
     return result
 
 
-def _replacement(edit: Edit) -> dict[str, Any]:
+def _replacement(edit: TextEdit) -> dict[str, Any]:
     return {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}}
 
 

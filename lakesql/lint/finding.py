@@ -31,7 +31,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class TextEdit:
     """The text that is to stand in the place of a range."""
 
     span: Span
@@ -39,7 +39,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RuleMatch:
     """What a rule says of one place: what is wrong there, what to do, and the edits that do it, if any do.
 
     Without a span it is about text that the file does not have: the SELECT of a view, as a reader of it runs that.
@@ -48,18 +48,18 @@ class Found:
     span: Span | None
     what: str
     fix: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[TextEdit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """What is shown of it, with the rule's code."""
 
     code: str
     span: Span
     what: str
     fix: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[TextEdit, ...] = ()
 
     @property
     def path(self) -> str:

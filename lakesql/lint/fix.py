@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesql.errors import ProjectError
-from lakesql.lint.finding import Edit, Finding
+from lakesql.lint.finding import TextEdit, LintFinding
 
 MAX_ROUNDS = 10
 """How often what was fixed is looked at again: a fix may make room for another one."""
@@ -20,7 +20,7 @@ class Fixed:
     count: int
 
 
-def fix_texts(texts: Mapping[str, str], find: Callable[[Mapping[str, str]], Sequence[Finding]]) -> Fixed:
+def fix_texts(texts: Mapping[str, str], find: Callable[[Mapping[str, str]], Sequence[LintFinding]]) -> Fixed:
     """The texts of files with the edits of what `find` finds in them.
 
     `find` is given the changed texts, by their paths, and raises `ProjectError` where the project does not parse with
@@ -46,7 +46,7 @@ def fix_texts(texts: Mapping[str, str], find: Callable[[Mapping[str, str]], Sequ
     return Fixed({path: text for path, text in changed.items() if text != texts[path]}, count)
 
 
-def apply_edits(text: str, findings: Iterable[Finding]) -> tuple[str, int]:
+def apply_edits(text: str, findings: Iterable[LintFinding]) -> tuple[str, int]:
     """A text with the edits of findings, and of how many. One whose edits meet those of another waits for its turn.
 
     Line ends are those of the text.
@@ -74,7 +74,7 @@ def _line_starts(text: str) -> list[int]:
     return starts
 
 
-def _offsets(edit: Edit, starts: list[int]) -> tuple[int, int, str]:
+def _offsets(edit: TextEdit, starts: list[int]) -> tuple[int, int, str]:
     first, last = (starts[(it.line or 1) - 1] + (it.column or 1) - 1 for it in (edit.span.start, edit.span.end))
     return first, last, edit.text
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import Place
 from lakesql.graph.manifest import Manifest
 from lakesql.lint.all_rules import model_rules, project_rules
-from lakesql.lint.finding import Edit, Finding, Found, Span
+from lakesql.lint.finding import TextEdit, LintFinding, RuleMatch, Span
 from lakesql.lint.lint_settings import LintSettings
 from lakesql.lint.noqa import Suppressions, find_idle, read_noqas
 from lakesql.project.cache import CacheFile
@@ -40,7 +41,7 @@ def lint(
     whole: bool = True,
     compiled: CompiledFiles | None = None,
     built: dict[str, Select] | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[LintFinding, ...]:
     """What the rules find in the models `names`, and with `whole` in the other files of the project, in their order.
 
     `built` keeps the SELECTs that are worked out; `compiled` names what a model's findings depend on, so that those of
@@ -49,31 +50,35 @@ def lint(
     """
     files = LintFiles(tuple(names), whole)
     kept = _KeptFindings(manifest, compiled)
-    found: list[Finding] = []
-    for name in files.names:
-        found += kept.of_model(name, lambda name=name: _find_in_model(manifest, name, built))
+    selects = {} if built is None else built
+    found: list[LintFinding] = []
+    gc.disable()  # what is read stays: the search for garbage would walk through all of it again and again
+    try:
+        for name in files.names:
+            found += kept.of_model(name, partial(_find_in_model, manifest, name, selects))
+    finally:
+        gc.enable()
     kept.save()
     found += _find_in_project(manifest, files)
     return tuple(sorted(_suppressed(manifest, settings, files, found), key=_order))
 
 
-def _order(finding: Finding) -> tuple[str, int, int, str]:
+def _order(finding: LintFinding) -> tuple[str, int, int, str]:
     return finding.path, finding.span.line, finding.span.start.column or 1, finding.code
 
 
-def _find_in_model(manifest: Manifest, name: str, built: dict[str, Select] | None) -> tuple[Finding, ...]:
+def _find_in_model(manifest: Manifest, name: str, built: dict[str, Select]) -> tuple[LintFinding, ...]:
     """What all rules about models find in one, whatever the settings say."""
-    from lakesql.compile.build_select import build_select  # only here: it reads SQL, and mostly nothing has changed
-    from lakesql.lint.linted_model import open_model
+    from lakesql.lint.linted_model import open_model  # only here: it reads SQL, and mostly nothing has changed
 
-    model = open_model(manifest, build_select(manifest, name, built))
-    found: dict[Finding, None] = {}
+    model = open_model(manifest, name, built)
+    found: dict[LintFinding, None] = {}
     for code, rule in model_rules().items():
         found.update(dict.fromkeys(_as_findings(code, rule.find(model))))
     return tuple(found)
 
 
-def _find_in_project(manifest: Manifest, files: LintFiles) -> Iterator[Finding]:
+def _find_in_project(manifest: Manifest, files: LintFiles) -> Iterator[LintFinding]:
     """What the rules about a project find in the files that are looked at."""
     paths = {manifest.models[name].path for name in files.names}
     others = manifest.texts.keys() - {model.path for model in manifest.models.values()} if files.whole else set()
@@ -83,15 +88,15 @@ def _find_in_project(manifest: Manifest, files: LintFiles) -> Iterator[Finding]:
                 yield finding
 
 
-def _as_findings(code: str, found: Iterable[Found]) -> Iterator[Finding]:
+def _as_findings(code: str, found: Iterable[RuleMatch]) -> Iterator[LintFinding]:
     for each in found:
         if each.span is not None:
-            yield Finding(code, each.span, each.what, each.fix, each.edits)
+            yield LintFinding(code, each.span, each.what, each.fix, each.edits)
 
 
 def _suppressed(
-    manifest: Manifest, settings: LintSettings, files: LintFiles, found: Collection[Finding]
-) -> Iterator[Finding]:
+    manifest: Manifest, settings: LintSettings, files: LintFiles, found: Collection[LintFinding]
+) -> Iterator[LintFinding]:
     """The findings that neither the settings nor a comment leave out, and the comments that leave none out."""
     noqas = {path: read_noqas(path, text) for path, text in _texts(manifest, files).items()}
     for finding in found:
@@ -120,7 +125,7 @@ class _KeptFindings:
         self._compiled = compiled
         self._cache = CacheFile(manifest.outputs.cache / "lint.json") if compiled is not None else None
 
-    def of_model(self, name: str, find: Callable[[], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    def of_model(self, name: str, find: Callable[[], tuple[LintFinding, ...]]) -> tuple[LintFinding, ...]:
         """What was found in a model before, or what `find` finds now."""
         if self._cache is None or self._compiled is None:
             return find()
@@ -140,4 +145,4 @@ class _KeptFindings:
 
 @cache
 def _decoder() -> Callable[[Any], Any]:
-    return decoder((Finding, Edit, Span, Place))
+    return decoder((LintFinding, TextEdit, Span, Place))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lakesql.errors import Place, did_you_mean
 from lakesql.lint.all_rules import MODULES, load_rule
-from lakesql.lint.finding import Edit, Found, Span
+from lakesql.lint.finding import TextEdit, RuleMatch, Span
 from lakesql.template.jinja import SourceText, source_of
 
 
@@ -61,7 +61,7 @@ def read_noqas(path: str, text: str) -> Suppressions:
     return Suppressions(tuple(noqa for noqa in noqas if noqa is not None))
 
 
-def find_idle(suppressions: Suppressions, enabled: frozenset[str]) -> Iterator[Found]:
+def find_idle(suppressions: Suppressions, enabled: frozenset[str]) -> Iterator[RuleMatch]:
     """The comments that name a code which no rule has, or that no finding has met.
 
     Of a rule that is not `enabled` nobody knows whether it would have found something.
@@ -70,21 +70,21 @@ def find_idle(suppressions: Suppressions, enabled: frozenset[str]) -> Iterator[F
         used = {code for at, code in suppressions.used if at == number}
         if not noqa.codes:
             if not used:
-                yield Found(noqa.span, "This noqa suppresses nothing.", "Remove it.", _removal(noqa))
+                yield RuleMatch(noqa.span, "This noqa suppresses nothing.", "Remove it.", _removal(noqa))
             continue
         idle = [(code, span) for code, span in noqa.codes if code in enabled and code not in used]
         for code, span in noqa.codes:
             if code not in MODULES:
-                yield Found(span, f"No rule has the code {code}.", did_you_mean(code, MODULES))
+                yield RuleMatch(span, f"No rule has the code {code}.", did_you_mean(code, MODULES))
         for code, span in idle:
             edits = _removal(noqa) if len(idle) == len(noqa.codes) else ()
             what = f"This noqa suppresses nothing: {code} ({load_rule(code).name}) finds nothing here."
-            yield Found(span, what, "Remove the code." if len(noqa.codes) > 1 else "Remove it.", edits)
+            yield RuleMatch(span, what, "Remove the code." if len(noqa.codes) > 1 else "Remove it.", edits)
 
 
-def _removal(noqa: Noqa) -> tuple[Edit, ...]:
+def _removal(noqa: Noqa) -> tuple[TextEdit, ...]:
     """What takes a comment away; nothing does where it has more to say than codes."""
-    return () if noqa.has_more else (Edit(noqa.removed, ""),)
+    return () if noqa.has_more else (TextEdit(noqa.removed, ""),)
 
 
 _MODEL = re.compile(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Protocol
 
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -31,14 +31,14 @@ class ModelRule(RuleTexts, Protocol):
     """A rule that looks at one model, and at nothing that its compiled text does not depend on: what it found is kept
     until the model, or what it reads, has changed."""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """What it finds in a model."""
 
 
 class ProjectRule(RuleTexts, Protocol):
     """A rule that looks at the project as a whole, and reads no SQL."""
 
-    def find_all(self, manifest: Manifest) -> Iterator[Found]:
+    def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
         """What it finds in a project."""
 
 

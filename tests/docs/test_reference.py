@@ -89,6 +89,7 @@ WITHOUT_JAVA = {
     "parse": (),
     "ls": (),
     "compile": (),
+    "lint": (),
     "plan": ("--state", "target"),
     "show": ("orders",),
     "status": (),

@@ -9,7 +9,7 @@ from pathlib import Path
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import Finding
+from lakesql.lint.finding import LintFinding
 from lakesql.lint.lint import lint
 from lakesql.lint.lint_settings import read_lint_settings
 
@@ -29,6 +29,6 @@ def load(directory: Path) -> Manifest:
     return load_project(Options(project_dir=directory))
 
 
-def find(manifest: Manifest) -> tuple[Finding, ...]:
+def find(manifest: Manifest) -> tuple[LintFinding, ...]:
     """What is found in all of a project."""
     return lint(manifest, read_lint_settings(manifest), manifest.models)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lakesql.lint.all_rules import MODULES, load_rule, model_rules
-from lakesql.lint.finding import Finding
+from lakesql.lint.finding import LintFinding
 from lakesql.lint.fix import apply_edits
 from tests.lint.samples import find, lay, load
 
@@ -41,7 +41,7 @@ def read_cases() -> list[RuleCase]:
     return cases
 
 
-def places(found: Sequence[Finding], code: str) -> list[str]:
+def places(found: Sequence[LintFinding], code: str) -> list[str]:
     return [f"{finding.path}:{finding.span.line}" for finding in found if finding.code == code]
 
 
@@ -70,7 +70,7 @@ def test_the_example_of_a_rule_is_found_and_what_stands_instead_is_not(code: str
     assert find_code(lay(tmp_path / "after", rule.example, rule.instead), code) == []
 
 
-def find_code(directory: Path, code: str) -> list[Finding]:
+def find_code(directory: Path, code: str) -> list[LintFinding]:
     return [finding for finding in find(load(directory)) if finding.code == code]
 
 

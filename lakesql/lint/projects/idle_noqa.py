@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 
 
 class IdleNoqa:
@@ -33,7 +33,7 @@ FROM {{ stream('carts') }}
     }
     fix: ClassVar[str] = "The comment is removed, where it has nothing else to say."
 
-    def find_all(self, manifest: Manifest) -> Iterator[Found]:
+    def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
         """Nothing: `lint` says it of the comments that no finding has met."""
         yield from ()
 

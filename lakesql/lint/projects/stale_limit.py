@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import Found, word_span
+from lakesql.lint.finding import RuleMatch, word_span
 from lakesql.model.config import Every
 from lakesql.model.model import Model
 
@@ -39,13 +39,13 @@ FROM {{ stream('clicks') }}
     }
     fix: ClassVar[str] = ""
 
-    def find_all(self, manifest: Manifest) -> Iterator[Found]:
+    def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
         """Each such model, where its properties name it."""
         for model in manifest.models.values():
             yield from _find(model, manifest)
 
 
-def _find(model: Model, manifest: Manifest) -> Iterator[Found]:
+def _find(model: Model, manifest: Manifest) -> Iterator[RuleMatch]:
     trigger, limits = model.trigger, model.properties.freshness
     if not isinstance(trigger, Every):
         return
@@ -54,7 +54,7 @@ def _find(model: Model, manifest: Manifest) -> Iterator[Found]:
             place = model.properties.place
             span = word_span(manifest.texts.get(place.path, ""), place)
             what = f"`{word}` of '{model.name}' is {limit.text}, and it has a batch every {trigger.text}."
-            yield Found(span, what, "Let the limit be longer than the trigger, or the trigger shorter.")
+            yield RuleMatch(span, what, "Let the limit be longer than the trigger, or the trigger shorter.")
             return
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from lakesql.errors import Place
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import Found, Span
+from lakesql.lint.finding import RuleMatch, Span
 from lakesql.lint.templates_read import templates_read
 from lakesql.template.reader import Macro
 
@@ -34,12 +34,12 @@ FROM {{ stream('carts') }}
     }
     fix: ClassVar[str] = ""
 
-    def find_all(self, manifest: Manifest) -> Iterator[Found]:
+    def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
         """Each of them, where it is defined."""
         called = {name for said in templates_read(manifest) for name in said.macros}
         for name, macro in manifest.macros.by_name.items():
             if name not in called:
-                yield Found(_named_at(name, macro), f"Nothing calls macro '{name}'.", "Call it, or remove it.")
+                yield RuleMatch(_named_at(name, macro), f"Nothing calls macro '{name}'.", "Call it, or remove it.")
 
 
 def _named_at(name: str, macro: Macro) -> Span:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import Found, word_span
+from lakesql.lint.finding import RuleMatch, word_span
 
 
 class UnusedStream:
@@ -34,13 +34,13 @@ FROM {{ stream('returns') }}
     }
     fix: ClassVar[str] = ""
 
-    def find_all(self, manifest: Manifest) -> Iterator[Found]:
+    def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
         """Each of them, where it is named."""
         read = {reference.name for model in manifest.models.values() for reference in model.facts.streams}
         for name, stream in manifest.streams.items():
             if name not in read:
                 span = word_span(manifest.texts.get(stream.place.path, ""), stream.place)
-                yield Found(span, f"No model reads stream '{name}'.", "Read it, or remove it.")
+                yield RuleMatch(span, f"No model reads stream '{name}'.", "Read it, or remove it.")
 
 
 RULE = UnusedStream()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import Found, word_span
+from lakesql.lint.finding import RuleMatch, word_span
 from lakesql.lint.templates_read import templates_read
 
 
@@ -34,7 +34,7 @@ WHERE amount >= {{ var('smallest_amount') }}
     }
     fix: ClassVar[str] = ""
 
-    def find_all(self, manifest: Manifest) -> Iterator[Found]:
+    def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
         """Each of them, where it is set."""
         read = {name for said in templates_read(manifest) for name in said.vars}
         settings = manifest.settings.vars
@@ -42,7 +42,7 @@ WHERE amount >= {{ var('smallest_amount') }}
             if name not in read:
                 place = settings.key_place(name)
                 span = word_span(manifest.texts.get(place.path, ""), place)
-                yield Found(span, f"Nothing reads variable '{name}'.", "Read it with var(), or remove it.")
+                yield RuleMatch(span, f"Nothing reads variable '{name}'.", "Read it with var(), or remove it.")
 
 
 RULE = UnusedVar()

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 from lakesql.select.sqltext import clause
@@ -40,7 +40,7 @@ WHERE changed_at > _record.timestamp - INTERVAL 1 DAY
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each call in a filter; a view, which is computed when it is read, may look at the clock."""
         config = model.model.config
         if not config.is_stored:

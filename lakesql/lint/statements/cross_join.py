@@ -8,7 +8,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 
@@ -38,7 +38,7 @@ JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such join."""
         for read in model.selects:
             for join in read.select.args.get("joins") or ():

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 
@@ -38,7 +38,7 @@ WHERE abs(weight - 0.3) < 0.0005
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such comparison; with a whole number, such as 0, it is exact."""
         for read in model.selects:
             for comparison in read.parts(exp.EQ, exp.NEQ, exp.NullSafeEQ):

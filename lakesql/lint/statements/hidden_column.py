@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
-class HiddenColumn:
+class HidingAlias:
     """An alias that has the name of a column which the same SELECT reads by that name elsewhere."""
 
     code: ClassVar[str] = "LK053"
@@ -37,7 +37,7 @@ GROUP BY day
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each name that means the column, where an alias has it too."""
         for read in model.selects:
             group = read.select.args.get("group")
@@ -45,7 +45,10 @@ GROUP BY day
             for number, item in enumerate(read.select.expressions):
                 if not isinstance(item, exp.Alias) or not self._hides(item, read.meaning(exp.column(item.alias)).columns):
                     continue
-                later = [column for other in read.select.expressions[number + 1 :] for column in other.find_all(exp.Column)]
+                later = [each for other in read.select.expressions[number + 1 :] for each in other.find_all(exp.Column)]
+                if item.this.find(exp.AggFunc):
+                    # An aggregate of an aggregate is none: there the name can mean the column alone.
+                    later = [column for column in later if column.find_ancestor(exp.AggFunc) is None]
                 for column in (*later, *(key for key in keys if isinstance(key, exp.Column))):
                     if len(column.parts) == 1 and column.name.lower() == item.alias.lower():
                         what = f"'{column.name}' means the column here, and not the expression that is called so."
@@ -57,4 +60,4 @@ GROUP BY day
         return bool(columns) and not is_same
 
 
-RULE = HiddenColumn()
+RULE = HidingAlias()

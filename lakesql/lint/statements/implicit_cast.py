@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Edit, Found
+from lakesql.lint.finding import TextEdit, RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 from lakesql.stream.types import WHOLE_TYPES
@@ -40,7 +40,7 @@ WHERE cart_id = 7
     }
     fix: ClassVar[str] = "A whole number in quotes that is compared with whole numbers loses them."
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such comparison, at the side that is cast."""
         for read in model.selects:
             for comparison in read.parts(exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In):
@@ -49,7 +49,7 @@ WHERE cart_id = 7
                     yield from _compare(model, read, comparison.this, other)
 
 
-def _compare(model: LintedModel, read: SelectRead, left: exp.Expr, right: exp.Expr) -> Iterator[Found]:
+def _compare(model: LintedModel, read: SelectRead, left: exp.Expr, right: exp.Expr) -> Iterator[RuleMatch]:
     kinds = _kind(read, left), _kind(read, right)
     if set(kinds) == {"text", "number"}:
         text, number = (left, right) if kinds[0] == "text" else (right, left)
@@ -61,7 +61,7 @@ def _compare(model: LintedModel, read: SelectRead, left: exp.Expr, right: exp.Ex
         return
     kind = read.type_of(number)
     what = f"{text.sql('spark')} is a text, and {number.sql('spark')} a {kind.text if kind else 'number'}."
-    edits: tuple[Edit | None, ...] = ()
+    edits: tuple[TextEdit | None, ...] = ()
     if isinstance(text, exp.Literal) and kind is not None and kind.name in WHOLE_TYPES and _WHOLE.match(text.name):
         edits = (model.edit(*model.range_of(text), text.name),)
     fix = "Write the number without quotes." if isinstance(text, exp.Literal) else "Say which side is cast, by CAST."

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.lint.finding import Edit, Found
+from lakesql.lint.finding import TextEdit, RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 from lakesql.select.sqltext import clause
@@ -39,7 +39,7 @@ FROM {{ ref('latest_orders') }}
     }
     fix: ClassVar[str] = "It is removed from a query inside of another one, unless an aggregate looks at the order."
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such ORDER BY."""
         for read in model.selects:
             select = read.select
@@ -58,7 +58,7 @@ FROM {{ ref('latest_orders') }}
             yield model.found(start, end, what, fix, () if is_outermost else _removal(model, read, span))
 
 
-def _removal(model: LintedModel, read: SelectRead, span: tuple[int, int]) -> tuple[Edit | None, ...]:
+def _removal(model: LintedModel, read: SelectRead, span: tuple[int, int]) -> tuple[TextEdit | None, ...]:
     """What takes the clause away, with the blank before it."""
     if any(True for _ in ordered_aggregates(model.read.text)):
         return ()

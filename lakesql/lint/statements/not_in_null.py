@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Edit, Found
+from lakesql.lint.finding import TextEdit, RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 
@@ -38,7 +38,7 @@ WHERE customer_id NOT IN (SELECT customer_id FROM {{ ref('latest_orders') }} WHE
     }
     fix: ClassVar[str] = "`WHERE … IS NOT NULL` is added to a query that has no other clause."
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such comparison."""
         reads = {id(read.select): read for read in model.selects}
         for read in model.selects:
@@ -82,7 +82,7 @@ def _may_be_null(model: LintedModel, read: SelectRead, column: exp.Column) -> bo
     return True
 
 
-def _edits(model: LintedModel, read: SelectRead, column: exp.Column) -> tuple[Edit | None, ...]:
+def _edits(model: LintedModel, read: SelectRead, column: exp.Column) -> tuple[TextEdit | None, ...]:
     """The filter behind the FROM of a query that has nothing else."""
     given = {key for key, value in read.select.args.items() if value}
     table = read.select.args["from_"].this
@@ -93,13 +93,13 @@ def _edits(model: LintedModel, read: SelectRead, column: exp.Column) -> tuple[Ed
     return (model.insertion(end, text) or _behind_expression(model, end, text),)
 
 
-def _behind_expression(model: LintedModel, end: int, text: str) -> Edit | None:
+def _behind_expression(model: LintedModel, end: int, text: str) -> TextEdit | None:
     """The same where an expression has written the table's name: behind its braces."""
     span = model.span(end - 1, end)
     if span is None or model.select.rendered.origin(end)[1] is False:
         return None
     place = model.select.rendered.place(end)
-    return Edit(type(span)(place, place), text)
+    return TextEdit(type(span)(place, place), text)
 
 
 RULE = NotInNull()

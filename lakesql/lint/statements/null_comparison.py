@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -35,7 +35,7 @@ WHERE customer_id IS NULL
     }
     fix: ClassVar[str] = "`IS NULL` or `IS NOT NULL` takes its place."
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such comparison."""
         for sign, null in pairwise(model.tokens):
             words = _WORDS.get(sign.token_type)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -37,7 +37,7 @@ WHERE `status` = 'paid'
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each of them."""
         sources = [source for read in model.selects for _, source in read.sources]
         columns = {column.folded for source in sources for column in source.named or ()}

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.graph.manifest import Manifest
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -35,21 +36,26 @@ FROM {{ ref('latest_orders') }}
     }
     fix: ClassVar[str] = "`{{ ref('…') }}` takes the place of the name."
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each of them."""
-        owners = {each.table.folded: name for name, each in model.manifest.models.items()}
-        owners |= {seed.table.folded: name for name, seed in model.manifest.seeds.items()}
         for table in model.read.tree.find_all(exp.Table):
-            name = owners.get(tuple(part.name.lower() for part in table.parts))
-            if name is None or isinstance(table.this, exp.Func):
+            if len(table.parts) < 3 or isinstance(table.this, exp.Func):
                 continue
-            start = model.range_of(table.parts[0])[0]
-            end = model.range_of(table.parts[-1])[1]
-            if model.select.rendered.origin(start)[1]:
+            start, end = model.range_of(table.parts[0])[0], model.range_of(table.parts[-1])[1]
+            if not model.select.rendered.origin(start)[1]:
+                continue  # an expression has written it
+            name = _owner(model.manifest, tuple(part.name.lower() for part in table.parts))
+            if name:
                 written = "{{ this }}" if name == model.model.name else f"{{{{ ref('{name}') }}}}"
                 what = f"This is the table of '{name}', and the graph does not know that it is read here."
                 edit = model.edit(start, end, written)
                 yield model.found(start, end, what, f"Write {written}.", (edit,))
+
+
+def _owner(manifest: Manifest, parts: tuple[str, ...]) -> str:
+    """The model or the seed whose table is called so; '' where it is somebody else's."""
+    owners = (*manifest.models.values(), *manifest.seeds.values())
+    return next((owner.name for owner in owners if owner.table.folded == parts), "")
 
 
 RULE = TableByHand()

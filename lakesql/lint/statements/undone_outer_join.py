@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.lint.optional_sides import optional_sides
 from lakesql.select.selects_read import SelectRead
@@ -40,7 +40,7 @@ LEFT JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id AND o
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each condition that such a row does not pass."""
         for read in model.selects:
             where = read.select.args.get("where")

@@ -8,7 +8,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.lint.finding import Edit, Found
+from lakesql.lint.finding import TextEdit, RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -39,7 +39,7 @@ FROM named
     }
     fix: ClassVar[str] = "It is removed, if no comment stands in it."
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each of them, where it is named."""
         read = [table.name.lower() for table in model.read.tree.find_all(exp.Table) if len(table.parts) == 1]
         for with_ in model.read.tree.find_all(exp.With):
@@ -50,7 +50,7 @@ FROM named
                     yield model.found_at(name, what, "Remove it.", _removal(model, with_, number))
 
 
-def _removal(model: LintedModel, with_: exp.With, number: int) -> tuple[Edit | None, ...]:
+def _removal(model: LintedModel, with_: exp.With, number: int) -> tuple[TextEdit | None, ...]:
     """What takes one of the expressions of a WITH away, with its comma, or with the WITH."""
     tokens = model.tokens
     first, last = _span(model, with_.expressions[number])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.lint.arrival import why_unordered
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -37,7 +37,7 @@ FROM {{ stream('carts') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The model's keys, where arrival alone orders its rows."""
         select, config = model.select, model.model.config
         if select.writing.sequence_by or not select.writing.keys or not config.changes_rows or select.query.stateful:

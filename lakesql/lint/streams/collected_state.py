@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -35,7 +35,7 @@ GROUP BY window(viewed_at, '1 hour'), visitor
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each call of such an aggregate."""
         query, text = model.select.query, model.read.text
         if not (query.stateful and query.aggregated) or query.grouped_by_event_time:

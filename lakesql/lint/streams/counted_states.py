@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.compile.notes import find_notes
-from lakesql.lint.finding import Found, word_span
+from lakesql.lint.finding import RuleMatch, word_span
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -36,7 +36,7 @@ GROUP BY status
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each stream of states that is aggregated, joined or made distinct."""
         note = dict(find_notes(model.select)).get("records", "")
         if not note:
@@ -44,7 +44,7 @@ GROUP BY status
         streams = [reference for reference in model.model.facts.streams if _is_of_states(model, reference.name)]
         done, _, fix = note.rpartition("; ")
         for reference in streams:
-            yield Found(
+            yield RuleMatch(
                 word_span(model.model.source, reference.place),
                 f"Records are {done}.",
                 f"{fix[:1].upper()}{fix[1:]}.",

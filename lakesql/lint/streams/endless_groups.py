@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.groups import ordinal
 from lakesql.select.selects_read import SelectRead
@@ -40,7 +40,7 @@ GROUP BY window(viewed_at, '1 day')
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each key of a GROUP BY that opens groups without an end."""
         query = model.select.query
         if not query.aggregated or query.grouped_by_event_time:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import CHANGE, RECORD
@@ -43,7 +43,7 @@ FROM {{ stream('orders') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The first column of a WHERE that may change while the key stays."""
         left = batches_of(model.select).left_by_filter()
         if not left or model.model.config.reads != "streams":

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakesql.decode import node_of
 from lakesql.errors import Place
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.project.duration import parse_duration
 from lakesql.select.columns import TIME_FUNCTIONS
@@ -43,7 +43,7 @@ GROUP BY window(viewed_at, '1 hour')
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such window."""
         if model.select.writing.output_mode != "append":
             return

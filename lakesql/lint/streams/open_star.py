@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -43,7 +43,7 @@ FROM {{ stream('product_changes') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each star over such a stream."""
         for read in model.selects:
             names = {name for _, source in read.sources for name in source.streams}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.model.config import Every
 from lakesql.project.duration import interval_text
@@ -48,7 +48,7 @@ FROM {{ stream('orders') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The option."""
         kept = model.select.writing.retention
         if kept is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.compile.notes import find_notes
-from lakesql.lint.finding import Found, word_span
+from lakesql.lint.finding import RuleMatch, word_span
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -37,7 +37,7 @@ LEFT JOIN {{ ref('customers') }} AS u ON u.customer_id = c.customer_id
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each table that is joined and changes."""
         if "joined tables" not in dict(find_notes(model.select)):
             return
@@ -47,7 +47,7 @@ LEFT JOIN {{ ref('customers') }} AS u ON u.customer_id = c.customer_id
                 continue
             what = f"Rows keep what '{reference.name}' has when their batch runs: later changes of it reach none."
             fix = "Join the tables in a model in mode materialized_view; or say by a noqa that this moment is meant."
-            yield Found(word_span(model.model.source, reference.place), what, fix)
+            yield RuleMatch(word_span(model.model.source, reference.place), what, fix)
 
 
 RULE = StaleJoin()

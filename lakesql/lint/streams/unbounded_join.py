@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from lakesql.lint.finding import Found, word_span
+from lakesql.lint.finding import RuleMatch, word_span
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -38,7 +38,7 @@ JOIN {{ stream('payments') }} AS p
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each stream whose records are kept for ever."""
         for reference in model.model.facts.streams:
             if reference.name not in model.select.query.unbounded:
@@ -48,7 +48,7 @@ JOIN {{ stream('payments') }} AS p
                 "Give both streams a watermark, and say in ON how far apart they may lie: `AND b.at BETWEEN a.at AND "
                 "a.at + INTERVAL 1 HOUR`."
             )
-            yield Found(word_span(model.model.source, reference.place), what, fix)
+            yield RuleMatch(word_span(model.model.source, reference.place), what, fix)
 
 
 RULE = UnboundedJoin()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.views.steadiness import is_random, is_timed
 
@@ -35,7 +35,7 @@ FROM {{ stream('carts') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The expressions of such columns."""
         writing = model.select.writing
         options = {name.lower(): "sequence_by" for name in writing.sequence_by}

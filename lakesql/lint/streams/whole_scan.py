@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.model.config import TIMES
 
@@ -35,7 +35,7 @@ FROM {{ stream('clicks') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The keys of such a model."""
         writing, config = model.select.writing, model.model.config
         bounds = writing.compared.get("within")

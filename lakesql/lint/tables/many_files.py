@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.compile.growth import assume
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.project.procedures import DAY_MS
 
@@ -48,7 +48,7 @@ FROM {{ stream('orders') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The option `partition_by`, where it makes so many."""
         if not model.model.config.partition_by or model.model.config.is_exchanged:
             return

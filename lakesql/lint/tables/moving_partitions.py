@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.compile.table import partition_text
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
 
@@ -44,7 +44,7 @@ FROM {{ stream('orders') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such field of `partition_by`."""
         config, writing = model.model.config, model.select.writing
         sequence = {name.lower() for name in writing.sequence_by} - {key.lower() for key in writing.keys}

@@ -7,11 +7,9 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.compile.build_select import build_select
 from lakesql.graph.manifest import own_table
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
-from lakesql.modes.batches.all_batches import batches_of
 from lakesql.select.selects_read import SelectRead
 
 
@@ -41,7 +39,7 @@ JOIN {{ ref('price_list') }} AS p ON p.status = c.status AND p.customer_id = c.c
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such join."""
         if model.model.config.reads != "streams":
             return
@@ -64,8 +62,7 @@ def _keys_by_table(model: LintedModel) -> Iterator[tuple[tuple[str, ...], tuple[
     for reference in model.model.facts.refs:
         joined = model.manifest.models.get(reference.name)
         if joined is not None and joined.config.is_stored and joined.config.versions is None:
-            unique_by = batches_of(build_select(model.manifest, reference.name)).unique_by
-            yield own_table(model.manifest, reference.name).folded, unique_by
+            yield own_table(model.manifest, reference.name).folded, model.unique_by(reference.name)
 
 
 def _compared(join: exp.Join, table: exp.Table, read: SelectRead) -> set[str]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.lint.optional_sides import optional_sides
 
@@ -38,7 +38,7 @@ LEFT JOIN {{ ref('zones') }} AS z ON z.customer_id = c.customer_id
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such key."""
         writing = model.select.writing
         keys = {key.lower() for key in (*writing.keys, *writing.sequence_by)} & {it.lower() for it in writing.not_null}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.graph.manifest import stored_refs
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.model.config import Every, OnChange
 
@@ -48,7 +48,7 @@ LIMIT 10
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The trigger of such a model."""
         config = model.model.config
         read = [reference.name for reference in stored_refs(model.manifest, model.model)]

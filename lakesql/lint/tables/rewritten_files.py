@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.model.config import Every
 
@@ -46,7 +46,7 @@ FROM {{ stream('orders') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The property."""
         config, trigger = model.model.config, model.model.trigger
         if not (config.changes_rows and config.rewrites_files and not config.is_exchanged):

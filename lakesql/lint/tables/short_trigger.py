@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from lakesql.compile.growth import BATCH_MS
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.model.config import Every
 from lakesql.project.duration import interval_text
@@ -37,7 +37,7 @@ FROM {{ stream('clicks') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The option, or the target's."""
         trigger = model.model.trigger
         if isinstance(trigger, Every) and trigger.interval_ms < BATCH_MS:

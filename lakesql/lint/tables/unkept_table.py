@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from lakesql.lint.finding import Found
+from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.model.config import Every
 from lakesql.model.maintenance_tasks import own_tasks
@@ -41,7 +41,7 @@ FROM {{ stream('clicks') }}
     }
     fix: ClassVar[str] = ""
 
-    def find(self, model: LintedModel) -> Iterator[Found]:
+    def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The option, for each task that is missing."""
         trigger, tasks = model.model.trigger, own_tasks(model.model)
         if not tasks or not isinstance(trigger, Every) or trigger.interval_ms >= HOUR_MS:
