@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from lakesql import __version__
 from lakesql.lint.all_rules import MODULES, load_rule
-from lakesql.lint.finding import TextEdit, LintFinding, Span
+from lakesql.lint.finding import LintFinding, Span, TextEdit
 from lakesql.lint.rule import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -1,4 +1,4 @@
-"""The edits of findings, made in the texts of files: until none is left, and each text that was changed still parses."""
+"""The edits of findings, made in the texts of files until none is left, where each text still parses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesql.errors import ProjectError
-from lakesql.lint.finding import TextEdit, LintFinding
+from lakesql.lint.finding import LintFinding, TextEdit
 
 MAX_ROUNDS = 10
 """How often what was fixed is looked at again: a fix may make room for another one."""

@@ -9,13 +9,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lakesql.compile.compiled import CompiledFiles
-from lakesql.errors import Place
+from lakesql.errors import InternalError, Place
 from lakesql.graph.manifest import Manifest
 from lakesql.lint.all_rules import model_rules, project_rules
-from lakesql.lint.finding import TextEdit, LintFinding, RuleMatch, Span
+from lakesql.lint.finding import LintFinding, RuleMatch, Span, TextEdit
 from lakesql.lint.lint_settings import LintSettings
 from lakesql.lint.noqa import Suppressions, find_idle, read_noqas
-from lakesql.project.cache import CacheFile
+from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ def _find_in_model(manifest: Manifest, name: str, built: dict[str, Select]) -> t
     model = open_model(manifest, name, built)
     found: dict[LintFinding, None] = {}
     for code, rule in model_rules().items():
-        found.update(dict.fromkeys(_as_findings(code, rule.find(model))))
+        try:
+            found.update(dict.fromkeys(_as_findings(code, rule.find(model))))
+        except Exception as error:
+            raise InternalError.of_defect(error, f"Rule {code} on model '{name}'", model.model.place) from error
     return tuple(found)
 
 
@@ -121,7 +124,7 @@ class _KeptFindings:
     """The findings of models, kept from one command to the next beside what they depend on."""
 
     def __init__(self, manifest: Manifest, compiled: CompiledFiles | None) -> None:
-        self._names = manifest.models.keys()
+        self._manifest = manifest
         self._compiled = compiled
         self._cache = CacheFile(manifest.outputs.cache / "lint.json") if compiled is not None else None
 
@@ -129,7 +132,7 @@ class _KeptFindings:
         """What was found in a model before, or what `find` finds now."""
         if self._cache is None or self._compiled is None:
             return find()
-        key = self._compiled.key(name)
+        key = self._key(self._compiled, name)
         kept = self._cache.get(name, key)
         if kept is not None:
             return _decoder()(kept)  # type: ignore[no-any-return]
@@ -137,10 +140,20 @@ class _KeptFindings:
         self._cache.put(name, key, encode(found))
         return found
 
+    def _key(self, compiled: CompiledFiles, name: str) -> str:
+        """What the findings of a model depend on: all that its compiled text does, and where it may name tables by
+        hand, which of them are the project's."""
+        model = self._manifest.models[name]
+        if f"{model.table.catalog}." not in model.source:
+            return compiled.key(name)
+        tables = [str(each.table) for each in self._manifest.models.values()]
+        tables += [str(each.table) for each in self._manifest.seeds.values()]
+        return digest(compiled.key(name), *sorted(tables))
+
     def save(self) -> None:
         """Write what is known of the project's models."""
         if self._cache is not None:
-            self._cache.save(self._names)
+            self._cache.save(self._manifest.models)
 
 
 @cache

@@ -38,7 +38,7 @@ class LintSettings:
     )
     ignore: tuple[str, ...] = option("Codes of rules that are not asked.", default=(), read=_read_codes)
     ignore_in: Mapping[str, tuple[str, ...]] = option(
-        "Codes of rules that are not asked of files in a folder, or of one file, by its path from the project's folder.",
+        "Codes of rules that are not asked in a folder, or in a file, by its path from the project's folder.",
         factory=dict,
         read=_read_folders,
         is_hashed=False,

@@ -11,9 +11,9 @@ from sqlglot.tokenizer_core import Token
 
 from lakesql.compile.build_select import build_select, shapes_of
 from lakesql.compile.select import Select, output_columns
-from lakesql.errors import Place
+from lakesql.errors import ProjectError
 from lakesql.graph.manifest import Manifest
-from lakesql.lint.finding import TextEdit, RuleMatch, Span, word_span
+from lakesql.lint.finding import RuleMatch, Span, TextEdit, word_span
 from lakesql.model.model import Model
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.select.relation import QueryColumn
@@ -52,8 +52,12 @@ class LintedModel:
         return {column.name.lower(): column.type for column in output_columns(self.select)}
 
     def unique_by(self, name: str) -> tuple[str, ...]:
-        """The columns of which no two rows of another model's table have the same values."""
-        return batches_of(build_select(self.manifest, name, self.built)).unique_by
+        """The columns of which no two rows of another model's table have the same values; none where that does not
+        parse: it is refused by itself."""
+        try:
+            return batches_of(build_select(self.manifest, name, self.built)).unique_by
+        except ProjectError:
+            return ()
 
     def columns_made(self) -> Iterator[tuple[str, exp.Expr, SelectRead]]:
         """The columns of the outermost SELECT by their names in small letters, with the expressions that make them."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lakesql.errors import Place, did_you_mean
+from lakesql.errors import did_you_mean
 from lakesql.lint.all_rules import MODULES, load_rule
-from lakesql.lint.finding import TextEdit, RuleMatch, Span
+from lakesql.lint.finding import RuleMatch, Span, TextEdit
 from lakesql.template.jinja import SourceText, source_of
 
 
@@ -95,9 +95,7 @@ _MODEL = re.compile(
 )
 """Comments, tags of Jinja, and what may hold something that looks like either."""
 
-_SETTINGS = re.compile(
-    r"(?P<comment>(?:(?<=\s)|\A)\#[^\n]*)|\"(?:[^\"\\\n]|\\.)*+\"|(?<![\w'])'[^'\n]*'", re.MULTILINE
-)
+_SETTINGS = re.compile(r"(?P<comment>(?:(?<=\s)|\A)\#[^\n]*)|\"(?:[^\"\\\n]|\\.)*+\"|(?<![\w'])'[^'\n]*'", re.MULTILINE)
 
 _NOQA = re.compile(r"(?:--|#|\{#-?)\s*(?P<noqa>noqa)\b(?P<colon>\s*:)?(?P<rest>[^\n]*)", re.IGNORECASE)
 _CODE = re.compile(r"[\s,]*(?P<code>[A-Za-z]{1,4}\d+)\b")

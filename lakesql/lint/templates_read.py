@@ -12,8 +12,8 @@ from lakesql.template.template import Template, parse_template
 
 def templates_read(manifest: Manifest) -> Iterator[TemplateFacts | Template]:
     """What each of them reads."""
-    for model in (*manifest.models.values(), *manifest.written.values()):
-        yield model.facts
+    yield from (model.facts for model in manifest.models.values())
+    yield from (model.facts for model in manifest.written.values())
     for test in manifest.data_tests:
         if isinstance(test.check, FailingRows):
             yield test.check.template or parse_template(test.check.path, test.check.source, manifest.macros)

@@ -73,7 +73,9 @@ def test_a_second_look_says_the_same_and_reads_no_sql(project: Path, capsys: pyt
 
 
 def test_what_does_not_parse_is_said_and_nothing_else(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "models" / "broken.sql").write_text("{{ config(mode='append') }}\nSELECT nothing FROM {{ stream('carts') }}\n")
+    (project / "models" / "broken.sql").write_text(
+        "{{ config(mode='append') }}\nSELECT nothing FROM {{ stream('carts') }}\n"
+    )
     code, out, err = lint(capsys)
     assert (code, out) == (2, "")
     assert err.startswith("error[unknown-column] models/broken.sql:2:8")
@@ -98,7 +100,9 @@ def test_annotations_of_github_name_files_from_the_root_of_the_repository(
     assert code == 1
     first, second = out.splitlines()
     assert first.startswith("::warning file=sample/models/deep/er/newest.sql,line=1,endLine=1,col=31,")
-    assert second.startswith("::warning file=sample/models/nameless.sql,line=5,endLine=5,col=19,endColumn=24,title=LK051::")
+    assert second.startswith(
+        "::warning file=sample/models/nameless.sql,line=5,endLine=5,col=19,endColumn=24,title=LK051::"
+    )
     assert re.search(r"::[^:\n]+\Z", second)
 
 

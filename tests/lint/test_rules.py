@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lakesql.compile.build_select import build_selects
+from lakesql.graph.manifest import with_texts
 from lakesql.lint.all_rules import MODULES, load_rule, model_rules
 from lakesql.lint.finding import LintFinding
-from lakesql.lint.fix import apply_edits
+from lakesql.lint.fix import apply_edits, fix_texts
 from tests.lint.samples import find, lay, load
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
@@ -91,6 +93,24 @@ def test_a_case_is_found_where_it_says(case: RuleCase, tmp_path: Path) -> None:
         own = [finding for finding in found if finding.path == path]
         fixed, _ = apply_edits(case.files[path], own)
         assert fixed == text
+
+
+FIXED = [case for case in read_cases() if case.fixed]
+
+
+@pytest.mark.parametrize("case", FIXED, ids=lambda case: f"{case.code}: {case.says}")
+def test_what_is_fixed_parses_keeps_comments_and_is_fixed_once(case: RuleCase, tmp_path: Path) -> None:
+    assert case.fixed is not None
+    manifest = load(lay(tmp_path, case.files, case.fixed))
+    build_selects(manifest, manifest.models)
+    assert not [finding for finding in find(manifest) if finding.code == case.code and finding.edits]
+    for path, text in case.fixed.items():
+        noqas = [each for each in COMMENT.findall(case.files[path]) if "noqa" not in each]
+        assert all(comment.strip() in text for comment in noqas)
+        assert fix_texts({path: text}, lambda changed: find(with_texts(manifest, changed))).texts == {}
+
+
+COMMENT = re.compile(r"--.*|#.*")
 
 
 @pytest.mark.parametrize("code", MODULES)

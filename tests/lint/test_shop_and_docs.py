@@ -105,7 +105,9 @@ def lint_sample(text: str, page: Path, folder: Path) -> tuple[LintFinding, ...]:
             (project / "pyproject.toml").write_text('[tool.lakesql]\nname = "shop"\n')
             named = ", ".join(f"{name}: {{type: recorded, path: recorded}}" for name in connections_of(streams))
             profiles = (project / "profiles.yml").read_text()
-            (project / "profiles.yml").write_text(re.sub(r"connections:\n +shop: .*", f"connections: {{{named}}}", profiles))
+            (project / "profiles.yml").write_text(
+                re.sub(r"connections:\n +shop: .*", f"connections: {{{named}}}", profiles)
+            )
         (project / "models" / "sample_of_docs.sql").write_text(text)
         try:
             manifest = load_project(Options(project_dir=project))
@@ -138,7 +140,9 @@ def test_sqlfluff_accepts_the_shop(shop: Path, monkeypatch: pytest.MonkeyPatch) 
     said = [(record["filepath"], each["code"]) for record in linted.as_records() for each in record["violations"]]
     assert said == []
     assert len(linted.as_records()) == len(list((shop / "models").rglob("*.sql")))
-    (shop / "models" / "checkouts.sql").write_text("{{ config(mode='append') }}\nselect view_id FROM {{ stream('clicks') }}\n")
+    (shop / "models" / "checkouts.sql").write_text(
+        "{{ config(mode='append') }}\nselect view_id FROM {{ stream('clicks') }}\n"
+    )
     linted = Linter(config=FluffConfig.from_path(str(shop))).lint_paths((str(shop / "models"),))
     assert "CP01" in [each["code"] for record in linted.as_records() for each in record["violations"]], "it does look"
 

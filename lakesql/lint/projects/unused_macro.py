@@ -45,7 +45,9 @@ FROM {{ stream('carts') }}
 def _named_at(name: str, macro: Macro) -> Span:
     """Where the name stands in the macro's own tag."""
     source = macro.source
-    found = re.compile(rf"\bmacro\s+({re.escape(name)})\b").search(source.text, source.text.rfind("{%", 0, macro.node.lineno + 1))
+    found = re.compile(rf"\bmacro\s+({re.escape(name)})\b").search(
+        source.text, source.text.rfind("{%", 0, macro.node.lineno + 1)
+    )
     start = found.start(1) if found is not None else macro.node.lineno
     place = source.place(start)
     return Span(place, Place(place.path, place.line, (place.column or 1) + len(name)))

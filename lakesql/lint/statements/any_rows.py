@@ -15,7 +15,9 @@ class AnyRows:
     code: ClassVar[str] = "LK060"
     name: ClassVar[str] = "any-rows"
     finds: ClassVar[str] = "LIMIT stands without ORDER BY."
-    why: ClassVar[str] = "Which rows are taken depends on how files lie: each refresh may take others, and a test cannot say which."
+    why: ClassVar[str] = (
+        "Which rows are taken depends on how files lie: each refresh may take others, and a test cannot say which."
+    )
     example: ClassVar[Mapping[str, str]] = {
         "models/some_orders.sql": """{{ config(mode='table') }}
 SELECT order_id, amount

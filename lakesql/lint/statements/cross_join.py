@@ -20,8 +20,8 @@ class CrossJoin:
     name: ClassVar[str] = "cross-join"
     finds: ClassVar[str] = "Two tables are joined without a condition."
     why: ClassVar[str] = (
-        "Each row meets each row of the other: a million rows and a thousand make a billion. A condition was forgotten, "
-        "or `CROSS JOIN` says that it is meant."
+        "Each row meets each row of the other: a million rows and a thousand make a billion. A condition was "
+        "forgotten, or `CROSS JOIN` says that it is meant."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/pairs.sql": """{{ config(mode='table') }}

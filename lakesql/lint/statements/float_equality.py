@@ -19,8 +19,8 @@ class FloatEquality:
     name: ClassVar[str] = "float-equality"
     finds: ClassVar[str] = "Numbers of type float or double are compared by `=` or `<>`."
     why: ClassVar[str] = (
-        "`0.1 + 0.2 = 0.3` is false. Sums of doubles depend on the order of the rows, so that a comparison holds in one "
-        "run and not in the next."
+        "`0.1 + 0.2 = 0.3` is false. Sums of doubles depend on the order of the rows, so that a comparison holds in "
+        "one run and not in the next."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/light_carts.sql": """{{ config(mode='append') }}

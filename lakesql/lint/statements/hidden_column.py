@@ -18,8 +18,8 @@ class HidingAlias:
     name: ClassVar[str] = "hidden-column"
     finds: ClassVar[str] = "An alias has the name of a column, and GROUP BY or a later expression means the column."
     why: ClassVar[str] = (
-        "Spark takes a name for a column before it takes it for an alias. `SELECT date_trunc('day', at) AS at … GROUP BY "
-        "at` has a row for each moment, each with the name of its day."
+        "Spark takes a name for a column before it takes it for an alias. `SELECT date_trunc('day', at) AS at … GROUP "
+        "BY at` has a row for each moment, each with the name of its day."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/carts_per_day.sql": """{{ config(mode='table') }}
@@ -43,7 +43,9 @@ GROUP BY day
             group = read.select.args.get("group")
             keys = group.expressions if group is not None else []
             for number, item in enumerate(read.select.expressions):
-                if not isinstance(item, exp.Alias) or not self._hides(item, read.meaning(exp.column(item.alias)).columns):
+                if not isinstance(item, exp.Alias) or not self._hides(
+                    item, read.meaning(exp.column(item.alias)).columns
+                ):
                     continue
                 later = [each for other in read.select.expressions[number + 1 :] for each in other.find_all(exp.Column)]
                 if item.this.find(exp.AggFunc):

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import TextEdit, RuleMatch
+from lakesql.lint.finding import RuleMatch, TextEdit
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 from lakesql.stream.types import WHOLE_TYPES

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.lint.finding import TextEdit, RuleMatch
+from lakesql.lint.finding import RuleMatch, TextEdit
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 from lakesql.select.sqltext import clause
@@ -21,8 +21,8 @@ class LostOrder:
     name: ClassVar[str] = "lost-order"
     finds: ClassVar[str] = "ORDER BY stands where rows have no order."
     why: ClassVar[str] = (
-        "The rows of a table and of a query inside of another one have no order: Spark sorts all of them for nothing, or "
-        "leaves the ORDER BY out. Files are sorted by the option `order_by`, an answer by whoever asks."
+        "The rows of a table and of a query inside of another one have no order: Spark sorts all of them for nothing, "
+        "or leaves the ORDER BY out. Files are sorted by the option `order_by`, an answer by whoever asks."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/sorted_orders.sql": """{{ config(mode='table') }}

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakesql.lint.finding import TextEdit, RuleMatch
+from lakesql.lint.finding import RuleMatch, TextEdit
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 
@@ -48,7 +48,9 @@ WHERE customer_id NOT IN (SELECT customer_id FROM {{ ref('latest_orders') }} WHE
                     continue
                 if any(isinstance(value, exp.Null) for value in inside.expressions):
                     what = "NULL is among the values of NOT IN, so that it is true of no row."
-                    yield model.found_at(inside.this, what, "Leave NULL out, and say `AND … IS NOT NULL` if it is meant.")
+                    yield model.found_at(
+                        inside.this, what, "Leave NULL out, and say `AND … IS NOT NULL` if it is meant."
+                    )
                 query = inside.args.get("query")
                 inner = reads.get(id(query.this)) if isinstance(query, exp.Subquery) else None
                 if inner is None or len(inner.select.expressions) != 1:
@@ -67,9 +69,9 @@ def _may_be_null(model: LintedModel, read: SelectRead, column: exp.Column) -> bo
         is_negated = isinstance(test.parent, exp.Not)
         if is_negated and isinstance(test.expression, exp.Null) and test.this.name.lower() == column.name.lower():
             return False
-    tables = {name.lower(): table for table in read.parts(exp.Table) if (name := table.alias_or_name)}
+    tables = {table.alias_or_name.lower(): table for table in read.parts(exp.Table)}
     table = tables.get(read.source_of(column) or "")
-    if table is None:
+    if not isinstance(table, exp.Table):
         return True
     parts = tuple(part.name.lower() for part in table.parts)
     if len(parts) == 1:

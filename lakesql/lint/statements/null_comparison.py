@@ -18,7 +18,9 @@ class NullComparison:
     code: ClassVar[str] = "LK051"
     name: ClassVar[str] = "null-comparison"
     finds: ClassVar[str] = "A value is compared with NULL by `=` or `<>`."
-    why: ClassVar[str] = "Whether something equals NULL is not known: such a comparison is true of no row, whatever is in it."
+    why: ClassVar[str] = (
+        "Whether something equals NULL is not known: such a comparison is true of no row, whatever is in it."
+    )
     example: ClassVar[Mapping[str, str]] = {
         "models/nameless_carts.sql": """{{ config(mode='append') }}
 SELECT cart_id, changed_at

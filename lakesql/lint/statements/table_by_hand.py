@@ -54,8 +54,9 @@ FROM {{ ref('latest_orders') }}
 
 def _owner(manifest: Manifest, parts: tuple[str, ...]) -> str:
     """The model or the seed whose table is called so; '' where it is somebody else's."""
-    owners = (*manifest.models.values(), *manifest.seeds.values())
-    return next((owner.name for owner in owners if owner.table.folded == parts), "")
+    named = [model.name for model in manifest.models.values() if model.table.folded == parts]
+    named += [seed.name for seed in manifest.seeds.values() if seed.table.folded == parts]
+    return named[0] if named else ""
 
 
 RULE = TableByHand()

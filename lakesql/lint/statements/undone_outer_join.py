@@ -49,7 +49,9 @@ LEFT JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id AND o
                 for column in _rejecting(condition):
                     side = read.source_of(column)
                     if side in optional and _is_of_source(read, side):
-                        what = f"Rows without one of '{side}' do not pass this condition: the outer join is an inner one."
+                        what = (
+                            f"Rows without one of '{side}' do not pass this condition: the outer join is an inner one."
+                        )
                         fix = "Put the condition into ON, or write JOIN."
                         yield model.found_at(column, what, fix)
 

@@ -17,8 +17,8 @@ class CoarseSequence:
     name: ClassVar[str] = "coarse-sequence"
     finds: ClassVar[str] = "`sequence_by` is a date, and records of a key may arrive in another order."
     why: ClassVar[str] = (
-        "Of two rows of a key that are equal in `sequence_by` the one that arrives last wins. Two changes of one day are "
-        "equal, so an older one may win over a newer one."
+        "Of two rows of a key that are equal in `sequence_by` the one that arrives last wins. Two changes of one day "
+        "are equal, so an older one may win over a newer one."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/newest_carts.sql": """{{ config(mode='upsert', keys='cart_id', sequence_by='changed_on') }}
@@ -27,7 +27,11 @@ FROM {{ stream('carts') }}
 """
     }
     instead: ClassVar[Mapping[str, str]] = {
-        "models/newest_carts.sql": """{{ config(mode='upsert', keys='cart_id', sequence_by=['changed_on', 'changed_at']) }}
+        "models/newest_carts.sql": """{{ config(
+    mode='upsert',
+    keys='cart_id',
+    sequence_by=['changed_on', 'changed_at'],
+) }}
 SELECT cart_id, status, changed_on, changed_at
 FROM {{ stream('carts') }}
 """

@@ -16,8 +16,8 @@ class CollectedState:
     name: ClassVar[str] = "collected-state"
     finds: ClassVar[str] = "An aggregate collects all values of a group that never ends."
     why: ClassVar[str] = (
-        "A count is one number a group; `collect_list` keeps every value. Without a window of event time the list grows "
-        "as long as the stream runs, and each batch writes all of it again, into the state and into the row."
+        "A count is one number a group; `collect_list` keeps every value. Without a window of event time the list "
+        "grows as long as the stream runs, and each batch writes all of it again, into the state and into the row."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/pages_of_visitors.sql": """{{ config(mode='upsert', keys='visitor') }}
@@ -45,7 +45,9 @@ GROUP BY window(viewed_at, '1 hour'), visitor
                 token = text.tokens[at]
                 if token.text.lower() in _COLLECTING:
                     what = f"{token.text}() keeps all values of a group that never ends."
-                    fix = "Group by a window of the event time too, or keep a number: count, max, approx_count_distinct."
+                    fix = (
+                        "Group by a window of the event time too, or keep a number: count, max, approx_count_distinct."
+                    )
                     yield model.found(token.start, token.end + 1, what, fix)
 
 

@@ -17,8 +17,8 @@ class CountedStates:
     name: ClassVar[str] = "counted-states"
     finds: ClassVar[str] = "An aggregate over a stream counts each state of a row, not each row once."
     why: ClassVar[str] = (
-        "A stream with a `key` brings each row again when it has changed. A sum over it adds the amount of an order once "
-        "for each state that the order goes through, and nothing takes the former one off."
+        "A stream with a `key` brings each row again when it has changed. A sum over it adds the amount of an order "
+        "once for each state that the order goes through, and nothing takes the former one off."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/revenue.sql": """{{ config(mode='upsert', keys='status') }}

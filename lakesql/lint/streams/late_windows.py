@@ -23,8 +23,8 @@ class LateWindows:
     name: ClassVar[str] = "late-windows"
     finds: ClassVar[str] = "The watermark of a stream is longer than the windows that are made of it."
     why: ClassVar[str] = (
-        "In mode `append` a window is written when the watermark has passed its end. With a delay of two hours, the row "
-        "of ten minutes is there two hours later, and as many windows are kept as state. That is right where late "
+        "In mode `append` a window is written when the watermark has passed its end. With a delay of two hours, the "
+        "row of ten minutes is there two hours later, and as many windows are kept as state. That is right where late "
         "events are to count, whatever the wait; then say so by a noqa."
     )
     example: ClassVar[Mapping[str, str]] = {

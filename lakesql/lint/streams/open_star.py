@@ -19,8 +19,8 @@ class OpenStar:
     finds: ClassVar[str] = "`SELECT *` reads a stream whose columns follow a schema that others change."
     why: ClassVar[str] = (
         "Where a stream declares no columns, they are those of its records' schemas. With `*` whoever writes the topic "
-        "decides which columns the table has: a field that is added, personal data perhaps, lands in the lake by itself, "
-        "and one that is renamed leaves an empty column behind."
+        "decides which columns the table has: a field that is added, personal data perhaps, lands in the lake by "
+        "itself, and one that is renamed leaves an empty column behind."
     )
     example: ClassVar[Mapping[str, str]] = {
         "streams/products.yml": """streams:

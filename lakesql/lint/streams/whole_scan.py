@@ -28,7 +28,12 @@ FROM {{ stream('clicks') }}
 """
     }
     instead: ClassVar[Mapping[str, str]] = {
-        "models/views.sql": """{{ config(mode='append', keys='view_id', partition_by='days(viewed_at)', within='2 days') }}
+        "models/views.sql": """{{ config(
+    mode='append',
+    keys='view_id',
+    partition_by='days(viewed_at)',
+    within='2 days',
+) }}
 SELECT view_id, page, viewed_at
 FROM {{ stream('clicks') }}
 """

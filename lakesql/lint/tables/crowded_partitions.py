@@ -17,8 +17,8 @@ class CrowdedPartitions:
     name: ClassVar[str] = "crowded-partitions"
     finds: ClassVar[str] = "A table is partitioned by each value of a column that has very many."
     why: ClassVar[str] = (
-        "Each value makes a partition with files of its own. A batch of 10,000 orders writes 10,000 files, no compaction "
-        "brings files of two partitions together, and a reader opens all of them."
+        "Each value makes a partition with files of its own. A batch of 10,000 orders writes 10,000 files, no "
+        "compaction brings files of two partitions together, and a reader opens all of them."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/newest_orders.sql": """{{ config(
@@ -60,7 +60,9 @@ FROM {{ stream('orders') }}
             else:
                 continue
             what = f"{partition_text(field)} makes a partition of each value, and '{field.column}' {why}."
-            fix = f"Partition by less: days({field.column}) of a time, bucket(8, {field.column}) of a key; or not at all."
+            fix = (
+                f"Partition by less: days({field.column}) of a time, bucket(8, {field.column}) of a key; or not at all."
+            )
             yield model.found_for("partition_by", what, fix, index)
 
 

@@ -18,8 +18,8 @@ class RestlessTable:
     name: ClassVar[str] = "restless-table"
     finds: ClassVar[str] = "A table is computed as a whole on each change of a table that changes all the time."
     why: ClassVar[str] = (
-        "A model in mode `table`, or with `refresh='full'`, reads all rows of its tables each time. With the trigger 'on "
-        "change' below a model with a batch every ten seconds, it does so without a pause."
+        "A model in mode `table`, or with `refresh='full'`, reads all rows of its tables each time. With the trigger "
+        "'on change' below a model with a batch every ten seconds, it does so without a pause."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/fast_orders.sql": """{{ config(

@@ -20,8 +20,8 @@ class UnkeptTable:
     finds: ClassVar[str] = "Snapshots or small files of a table are not cleaned up, and it has many commits."
     why: ClassVar[str] = (
         "A batch each minute leaves 1,440 snapshots and as many small files a day. Without `expire_snapshots` no file "
-        "that was ever written is deleted; without `rewrite_data_files` each query opens all small ones. Where somebody "
-        "else maintains the table, say `maintenance=false`: then this is not said."
+        "that was ever written is deleted; without `rewrite_data_files` each query opens all small ones. Where "
+        "somebody else maintains the table, say `maintenance=false`: then this is not said."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/views.sql": """{{ config(mode='append', trigger='1 minute', maintenance={'expire_snapshots': false}) }}
