@@ -76,8 +76,8 @@ Completion with Tab: add the line for your shell to its start-up file.
   fish  _LAKESQL_COMPLETE=fish_source lakesql | source
 
 \b
-Exit codes: 0 fine, 1 a model failed or something does not answer, 2 the project or the command line is wrong,
-3 --fail-on (plan, test).
+Exit codes: 0 fine, 1 a model failed, `lint` found something or something does not answer, 2 the project or the
+command line is wrong, 3 --fail-on (plan, test).
 """
 
 
