@@ -27,6 +27,8 @@ from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS, SELECTOR
+from lakesql.lint.all_rules import MODULES, load_rule
+from lakesql.lint.lint_settings import LintSettings
 from lakesql.model.config import PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
 from lakesql.model.expectations import EXPECTATION_KINDS
@@ -249,6 +251,42 @@ def default_text(field: Field) -> str:
 # --- other tables
 
 
+def lint_rules() -> str:
+    """Every rule of the linter in a table, then each with its texts."""
+    rules = [load_rule(code) for code in MODULES]
+    rows = [(f"[{it.code}](#{it.code.lower()}-{it.name})", f"`{it.name}`", it.finds, yes(bool(it.fix))) for it in rules]
+    parts = [table(("Code", "Name", "Finds", "`--fix`"), rows)]
+    for it in rules:
+        parts.append(f"### {it.code} {it.name}\n\n{it.finds} {it.why}")
+        parts.append(code_blocks(it.example))
+        parts.append(f"Instead:\n\n{code_blocks(it.instead)}")
+        parts += [f"With `--fix`: {it.fix[0].lower()}{it.fix[1:]}"] if it.fix else []
+    return "\n\n".join(parts)
+
+
+def yes(flag: bool) -> str:
+    """A word for a cell that says whether something is so."""
+    return "yes" if flag else ""
+
+
+def code_blocks(files: Mapping[str, str]) -> str:
+    """Files, each in a fence of its language; where there are several, each behind its path."""
+    blocks = []
+    for path, text in files.items():
+        fence = f"```{LANGUAGES[Path(path).suffix]}\n{text.rstrip()}\n```"
+        blocks.append(f"In {path}:\n\n{fence}" if len(files) > 1 or not path.startswith("models/") else fence)
+    return "\n\n".join(blocks)
+
+
+LANGUAGES = {".sql": "sql", ".yml": "yaml", ".toml": "toml"}
+
+
+def lint_streams() -> str:
+    """The streams that the examples of rules read."""
+    text = (PACKAGE.parent / "tests" / "lint" / "project" / "streams" / "sample.yml").read_text()
+    return f"```yaml\n{text.rstrip()}\n```"
+
+
 def condition_list() -> str:
     """Every condition: its name, what it means, what to do."""
     return "\n\n".join(f"### {name}\n\n{entry.meaning} {entry.do}" for name, entry in sorted(CONDITIONS.items()))
@@ -463,6 +501,9 @@ def _first_sentence(path: Path) -> str:
 
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "modules": module_sections,
+    "lint-rules": lint_rules,
+    "lint-settings": lambda: option_table(fields_of(LintSettings)),
+    "lint-streams": lint_streams,
     "config": config_sections,
     "maintenance": maintenance_sections,
     "properties": properties_table,

@@ -208,19 +208,27 @@ def render_problem(problem: Problem, source: str | None = None) -> str:
 
     `source` is the text of the line at the problem's place, where the caller could read it.
     """
-    head = f"error[{problem.condition}]" + (f" {problem.place}" if problem.place else "")
-    lines = [head]
+    lines = [f"error[{problem.condition}]" + (f" {problem.place}" if problem.place else "")]
     if source is not None and problem.place and problem.place.line:
-        number = str(problem.place.line)
-        quoted = _hide_values(problem, source)
-        lines.append(f"  {number} | {quoted}")
-        before = source[: (problem.place.column or 1) - 1]
-        if problem.place.column and quoted.startswith(before):
-            gap = "".join("\t" if character == "\t" else " " for character in before)
-            lines.append(f"  {' ' * len(number)} | {gap}^")
+        lines += render_line(problem.place, source, _hide_values(problem, source))
     lines.append(f"  {problem.what}")
     lines.extend(f"  {text}" for text in (problem.why, problem.fix) if text)
     return "\n".join(lines)
+
+
+def render_line(place: Place, source: str, shown: str, width: int = 1) -> list[str]:
+    """The line of a place with its number, and carets below so many characters of it.
+
+    `source` is the line, `shown` what may be shown of it.
+    """
+    number = str(place.line)
+    lines = [f"  {number} | {shown}"]
+    before = source[: (place.column or 1) - 1]
+    if place.column and shown.startswith(before):
+        gap = "".join("\t" if character == "\t" else " " for character in before)
+        carets = "^" * max(1, min(width, len(shown) - len(before)))
+        lines.append(f"  {' ' * len(number)} | {gap}{carets}")
+    return lines
 
 
 _SECRET_KEY = re.compile(
@@ -237,4 +245,9 @@ def _hide_values(problem: Problem, line: str) -> str:
         line = line[:at] + re.sub(r"([:=]\s*).+", r"\1…", line[at:], count=1)
     elif not problem.place or not problem.place.path.endswith((".yml", ".yaml")):
         return line
+    return hide_secrets(line)
+
+
+def hide_secrets(line: str) -> str:
+    """A line of settings without what may be a secret in it: a login of a URL, the value of a telling key."""
     return _LOGIN_IN_URL.sub(r"\1…@", _SECRET_KEY.sub(r"\1…", line))

@@ -15,4 +15,4 @@ SELECT
     o._record.partition AS source_partition,
     o._record.offset AS source_offset
 FROM {{ stream('orders') }} AS o
-LEFT JOIN {{ ref('customers') }} AS c ON c.customer_id = o.customer_id
+LEFT JOIN {{ ref('customers') }} AS c ON c.customer_id = o.customer_id -- noqa: LK005 that moment is meant

@@ -38,6 +38,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "advice": ("checks",),
     "cli": ("checks",),
     "docs": ("checks",),
+    "lint": ("checks",),
     "review": ("checks",),
     "test_architecture.py": ("checks",),
     "views": ("checks",),

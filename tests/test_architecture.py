@@ -31,7 +31,7 @@ PACKAGE = ROOT / "lakesql"
 LAYERS = (
     ("cli",),
     ("run",),
-    ("review", "site"),
+    ("review", "site", "lint"),
     ("engine", "catalog", "observe"),
     ("plan", "unit", "lineage"),
     ("progress",),
@@ -85,7 +85,7 @@ PLACES = {
     "click": ("cli/",),
     "jinja2": ("template/", "project/profiles.py", "site/"),
     "markupsafe": ("site/",),
-    "sqlglot": ("select/", "views/", "compile/", "unit/"),
+    "sqlglot": ("select/", "views/", "compile/", "unit/", "lint/"),
     "duckdb": ("unit/duckdb_behind.py",),
     "_pulsar": ("source/pulsar.py", "unit/duckdb_behind.py"),
     "rich": ("observe/", "cli/"),

@@ -32,6 +32,7 @@ COMMANDS = {
     "compile": "Write and print the SQL that models run.",
     "lineage": "Show the columns that a column is made of, through all models, and those that are made of it.",
     "docs": "Make a site of the project: what feeds what, down to columns, and a page for each model and stream.",
+    "lint": "Find what the project says rightly, and its author may regret.",
     "plan": "Say what a change does to tables and streams, before it is run.",
     "test": "Run unit tests of models, and data tests of their tables.",
     "seed": "Fill the tables of seeds with the rows of their files, where these or their contracts have changed.",
@@ -77,8 +78,8 @@ Completion with Tab: add the line for your shell to its start-up file.
   fish  _LAKESQL_COMPLETE=fish_source lakesql | source
 
 \b
-Exit codes: 0 fine, 1 a model failed or something does not answer, 2 the project or the command line is wrong,
-3 --fail-on (plan, test).
+Exit codes: 0 fine, 1 a model failed, `lint` found something or something does not answer, 2 the project or the
+command line is wrong, 3 --fail-on (plan, test).
 """
 
 

@@ -30,11 +30,13 @@ def command(given: Given) -> None:
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
     from lakesql.counts import count
+    from lakesql.lint.lint_settings import read_lint_settings
     from lakesql.project.files import shorten
     from lakesql.run.check_seeds import check_seeds
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
+    read_lint_settings(manifest)
     compiled = compiled_files(manifest)
     project.check_tests(manifest, compiled)
     check_seeds(manifest, manifest.seeds)

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -58,7 +59,7 @@ def report_problem(problem: Problem, options: Options, *, as_warning: bool = Fal
     source = read_line(problem.place, options) if problem.place else None
     text = render_problem(problem, source)
     text = f"warning{text.removeprefix('error')}" if as_warning else text
-    _write(_paint(printable(text, keep="\n\t"), "yellow" if as_warning else "red") + "\n")
+    _write(paint(printable(text, keep="\n\t"), "yellow" if as_warning else "red", sys.stderr) + "\n")
 
 
 def say(text: str, options: Options) -> None:
@@ -96,14 +97,14 @@ def read_line(place: Place, options: Options) -> str | None:
     return None
 
 
-def is_colourful() -> bool:
-    """Whether stderr is a terminal whose user has nothing against colours."""
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def is_colourful(output: TextIO) -> bool:
+    """Whether an output is a terminal whose user has nothing against colours."""
+    return output.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _paint(text: str, colour: str) -> str:
-    """The first word and the caret in a colour, the place bold, the quoted line faint: what the eye looks for."""
-    if not is_colourful():
+def paint(text: str, colour: str, output: TextIO) -> str:
+    """The first word and the carets in a colour, the place bold, the quoted line faint: what the eye looks for."""
+    if not is_colourful(output):
         return text
     head, *rest = text.split("\n")
     condition, _, place = head.partition(" ")
@@ -112,7 +113,7 @@ def _paint(text: str, colour: str) -> str:
         gutter, bar, quoted = line.partition(" | ")
         if not bar or gutter.strip().strip("0123456789"):
             lines.append(line)
-        elif quoted.strip() == "^":
+        elif quoted.strip() and not quoted.strip().strip("^"):
             lines.append(click.style(gutter + bar, dim=True) + click.style(quoted, fg=colour, bold=True))
         else:
             lines.append(click.style(gutter + bar, dim=True) + quoted)

@@ -248,6 +248,30 @@ def load_manifest(
     )
 
 
+def with_texts(manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
+    """The manifest with other texts of some models' files, by their paths, as an editor has them in memory.
+
+    Streams, macros and settings are as they were, and so is who is said to read whom.
+    Raises `ProjectError` with what is wrong with the files, and where they read what is not there.
+    """
+    problems: list[Problem] = []
+    models = dict(manifest.models)
+    described = {name: model.properties for name, model in models.items()}
+    for name, model in manifest.models.items():
+        if model.path in texts:
+            file = SourceFile(model.path, texts[model.path])
+            read = partial(_read_model, manifest.settings, manifest.target, described, manifest.macros, parse_model)
+            found = collect(problems, partial(read, file))
+            if isinstance(found, Model):
+                models[name] = replace(found, calls=model.calls)
+    changed = {name: model for name, model in models.items() if model.path in texts}
+    known = {*models, *manifest.seeds}
+    problems.extend(_check_references(changed, manifest.streams, manifest.seeds, known, True))
+    if problems:
+        raise ProjectError(problems)
+    return replace(manifest, models=models, texts={**manifest.texts, **texts})
+
+
 def _with_pulled_schemas(
     streams: Mapping[str, Stream], files: ProjectFiles, problems: list[Problem]
 ) -> dict[str, Stream]:

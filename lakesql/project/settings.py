@@ -66,6 +66,11 @@ class Settings:
         read=_read_table,
     )
     seeds: SeedSettings = option("What counts for all seeds.", factory=SeedSettings)
+    lint: Node = option(
+        "Which rules `lakesql lint` asks ([lint.md](lint.md#settings)).",
+        default=Node({}, Place(SETTINGS_FILE)),
+        read=_read_table,
+    )
 
 
 def parse_settings(path: str, text: str) -> Settings:

@@ -200,7 +200,7 @@ class Walk:
     `noted` is what some models alone must not do: by condition, where it is first done.
     `read` are the columns of the relations that were read so far, by their ids.
     `ctes` are the tokens that name common table expressions, each with the number of that.
-    `unbounded` are the streams that joins of streams keep for ever.
+    `unbounded` are the streams that joins of streams keep for ever. `sources` are what each SELECT reads, by SELECT.
     """
 
     text: Text
@@ -218,6 +218,7 @@ class Walk:
     read: dict[int, tuple[QueryColumn, ...] | None] = field(default_factory=dict)
     ctes: Mapping[int, int] = field(default_factory=dict)
     unbounded: dict[str, None] = field(default_factory=dict)
+    sources: dict[int, tuple[exp.Select, Sources]] = field(default_factory=dict)
     reads_tables: bool = False
     filters: bool = False
 

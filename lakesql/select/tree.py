@@ -117,6 +117,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     refuse_foreign(select, walk.text.tokens[mark].start, walk)
     from_ = select.args.get("from_")
     sources = _joined(_tables(from_.this, [], names, walk), select, [], names, walk) if from_ is not None else []
+    walk.sources[mark] = select, sources
     columns = read_columns(select, mark, sources, walk)
     offered = None
     if columns is None:

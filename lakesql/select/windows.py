@@ -60,6 +60,11 @@ def rounded_to(expression: exp.Expr) -> tuple[exp.Expr, int] | None:
             return None
 
 
+def window_length(call: exp.Anonymous) -> int:
+    """The microseconds of a call of window(…), or the gap of one of session_window(…); 0 where it cannot be read."""
+    return _microseconds(call.expressions[1]) if len(call.expressions) > 1 else 0
+
+
 def _step(call: exp.Anonymous) -> int:
     """The slide of a call of window(…), or its length where it has none; 0 where it cannot be read."""
     durations = call.expressions[1:3]

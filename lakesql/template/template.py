@@ -63,11 +63,16 @@ class Rendered:
 
         What an expression wrote stands at its `{{`.
         """
+        return self.lines.place(self.origin(offset)[0])
+
+    def origin(self, offset: int) -> tuple[int, bool]:
+        """The offset in the model's file that the character at `offset` of the text comes from, and whether the file
+        has that very character: what an expression wrote comes from its `{{`."""
         index = bisect_right(self.pieces, max(offset, 0), key=lambda piece: piece.start) - 1
         if index < 0:
-            return self.lines.place(0)
+            return 0, False
         piece = self.pieces[index]
-        return self.lines.place(piece.origin + (min(offset, len(self.text)) - piece.start) * piece.verbatim)
+        return piece.origin + (min(offset, len(self.text)) - piece.start) * piece.verbatim, piece.verbatim
 
     def edited(self, edits: Iterable[tuple[int, int, str]]) -> Rendered:
         """The same with other texts in the place of parts of it, each given by its start, its end and the text.

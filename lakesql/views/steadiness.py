@@ -53,10 +53,18 @@ def random_calls(text: Text) -> Iterator[int]:
 
 def is_random(expression: exp.Expr) -> bool:
     """Whether an expression gives another value each time."""
-    names = (
-        call.name if isinstance(call, exp.Anonymous) else call.sql_name() for call in expression.find_all(exp.Func)
-    )
-    return any(name.lower() in RANDOM for name in names)
+    return any(name in RANDOM for name in _called(expression))
+
+
+def is_timed(expression: exp.Expr) -> bool:
+    """Whether an expression depends on the time at which the SELECT runs."""
+    return any(name in TIMED - {"unix_timestamp"} for name in _called(expression))
+
+
+def _called(expression: exp.Expr) -> Iterator[str]:
+    """The names of the functions that an expression calls, in small letters."""
+    for call in expression.find_all(exp.Func):
+        yield (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
 
 
 def ordered_aggregates(text: Text) -> Iterator[int]:

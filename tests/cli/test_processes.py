@@ -58,6 +58,13 @@ def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Pa
     assert "sqlglot" not in modules_of(["compile"], shop)
 
 
+def test_lint_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Path) -> None:
+    cold = modules_of(["lint"], shop)
+    assert not {name.partition(".")[0] for name in cold} & {"pyspark", "pyiceberg", "py4j", "pyarrow", "sqlalchemy"}
+    assert "lakesql.lint.linted_model" in cold
+    assert "lakesql.lint.linted_model" not in modules_of(["lint"], shop)
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_characters_that_the_output_lacks_are_escaped_and_secrets_masked(shop: Path, encoding: str) -> None:
     """What it has not is written as an escape, and a secret is masked all the same."""

@@ -91,6 +91,7 @@ WITHOUT_JAVA = {
     "compile": (),
     "lineage": ("orders",),
     "docs": (),
+    "lint": (),
     "plan": ("--state", "target"),
     "show": ("orders",),
     "status": (),

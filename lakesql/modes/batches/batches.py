@@ -116,6 +116,10 @@ class Batches(ABC):
         """What a filter leaves of a row that is in the table already; '' where there is no filter."""
         return ""
 
+    def left_by_filter(self) -> str:
+        """What stays in the table of a key whose newest record a filter leaves out; '' where its row goes."""
+        return ""
+
     def unsent(self) -> str:
         """What becomes of large values that an update leaves out because it has not changed them."""
         return ""

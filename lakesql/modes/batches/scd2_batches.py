@@ -131,6 +131,10 @@ class Scd2Batches(Batches):
             return "the version of a row that no longer passes ends"
         return "a change that is filtered out ends no version"
 
+    def left_by_filter(self) -> str:
+        """The version before stays the current one; of a feed it ends."""
+        return "" if self._is_of_feed else "the version before it, as the current one"
+
     def incomplete(self) -> str:
         """Changes that have no place in the sequence."""
         return say_incomplete(self.select)

@@ -150,6 +150,10 @@ class UpsertBatches(Batches):
             return ""
         return "if the newest row of a key is filtered out, the table keeps the key's former row"
 
+    def left_by_filter(self) -> str:
+        """The former row of a key stays; a SELECT that keeps state gives no records of keys."""
+        return "" if self.select.query.stateful else "its former row"
+
     def deletes(self) -> str:
         """Where too many deletes stop the model."""
         return "; ".join(say_ratio(self._max_delete_ratio))

@@ -1,0 +1,135 @@
+"""`lakesql lint`: what is right by `parse`, and may be regretted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, Options, find_directory, select_options
+
+if TYPE_CHECKING:
+    from lakesql.compile.select import Select
+    from lakesql.graph.manifest import Manifest
+    from lakesql.lint.finding import LintFinding
+    from lakesql.lint.lint_settings import LintSettings
+
+
+@click.command("lint", cls=Command)
+@select_options
+@click.option("--fix", is_flag=True, help="Write the edits of findings that have some into the files.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "github", "sarif", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format; github: annotations in the log of a workflow.",
+)
+@click.pass_obj
+def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], fix: bool, output: str) -> int:
+    """Find what the project says rightly, and its author may regret.
+
+    Each rule has a code; docs/lint.md says why, and what to write instead. A comment `-- noqa: LK012` on its line says
+    that a finding is meant, and [tool.lakesql.lint] of pyproject.toml which rules are asked. Exits with 1 where
+    something is found, and with 2 where the project does not parse. Neither Java nor Spark is needed.
+    """
+    from lakesql.cli import project
+    from lakesql.cli.selection import select_models
+    from lakesql.compile.compiled import compiled_files
+    from lakesql.lint.lint import lint
+    from lakesql.lint.lint_settings import read_lint_settings
+    from lakesql.run.check_seeds import check_seeds
+
+    options = given.options
+    manifest = project.load_project(options)
+    settings = read_lint_settings(manifest)
+    built: dict[str, Select] = {}
+    compiled = compiled_files(manifest, built)
+    project.check_tests(manifest, compiled)
+    check_seeds(manifest, manifest.seeds)
+    is_whole = not (select or exclude or options.selector or manifest.selectors.default)
+    names = tuple(manifest.models) if is_whole else select_models(manifest, select, exclude, options)
+    findings = lint(manifest, settings, names, whole=is_whole, compiled=compiled, built=built)
+    if fix and any(finding.edits for finding in findings):
+        manifest = _fix(manifest, settings, names, is_whole, options)
+        findings = lint(manifest, settings, names, whole=is_whole)
+    _show(findings, manifest, len(names), output, options)
+    return 1 if findings else 0
+
+
+def _fix(
+    manifest: Manifest, settings: LintSettings, names: Sequence[str], is_whole: bool, options: Options
+) -> Manifest:
+    """The project with the files as `--fix` leaves them, which are written."""
+    from lakesql.cli.report import say
+    from lakesql.counts import count
+    from lakesql.graph.manifest import with_texts
+    from lakesql.lint.fix import fix_texts
+    from lakesql.lint.lint import lint
+
+    def find(changed: Mapping[str, str]) -> Sequence[LintFinding]:
+        changed_manifest = with_texts(manifest, changed)
+        return lint(changed_manifest, settings, names, whole=is_whole)
+
+    fixed = fix_texts(manifest.texts, find)
+    for path, text in fixed.texts.items():
+        _write_text(find_directory(options) / path, text)
+    if fixed.texts:
+        say(f"{count(fixed.count, 'finding')} fixed in {', '.join(sorted(fixed.texts))}.", options)
+    return with_texts(manifest, fixed.texts)
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Write a file's text, behind the byte order mark that the file may begin with."""
+    from lakesql.project.files import write_atomically
+
+    has_mark = path.read_bytes().startswith(b"\xef\xbb\xbf")
+    write_atomically(path, text.encode("utf-8-sig" if has_mark else "utf-8"))
+
+
+def _show(findings: Sequence[LintFinding], manifest: Manifest, models: int, output: str, options: Options) -> None:
+    match output:
+        case "github":
+            from lakesql.lint.as_annotations import render_annotations
+
+            click.echo(render_annotations(findings, _from_root(options)), nl=False)
+        case "sarif":
+            from lakesql.lint.as_sarif import render_sarif
+
+            click.echo(render_sarif(findings, _from_root(options)))
+        case "json":
+            from lakesql.lint.as_objects import render_objects
+
+            click.echo(render_objects(findings))
+        case _:
+            _show_text(findings, manifest, models)
+
+
+def _show_text(findings: Sequence[LintFinding], manifest: Manifest, models: int) -> None:
+    import sys
+
+    from lakesql.cli.report import paint
+    from lakesql.counts import count
+    from lakesql.lint.all_rules import load_rule
+    from lakesql.lint.as_lines import render_finding
+    from lakesql.observe.text import printable
+
+    for finding in findings:
+        text = printable(render_finding(finding, load_rule(finding.code).name, manifest.texts), keep="\n\t")
+        click.echo(paint(text, "yellow", sys.stdout))
+    fixable = sum(1 for finding in findings if finding.edits)
+    said = count(len(findings), "finding") if findings else "no findings"
+    hint = f", of which `lakesql lint --fix` corrects {fixable}" if fixable else ""
+    click.echo(f"{count(models, 'model')}, {said}{hint}.")
+
+
+def _from_root(options: Options) -> str:
+    """The project's folder, from the root of the repository that a workflow has checked out, else from this folder."""
+    directory = find_directory(options).resolve()
+    root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+    inside = directory.relative_to(root).as_posix() if directory.is_relative_to(root) else "."
+    return "" if inside == "." else f"{inside}/"

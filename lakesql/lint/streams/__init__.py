@@ -1,0 +1,1 @@
+"""Rules about streams, what order their records are in, and what state is kept of them."""

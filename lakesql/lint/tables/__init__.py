@@ -1,0 +1,1 @@
+"""Rules about tables: keys, partitions, triggers and maintenance."""

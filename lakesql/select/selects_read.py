@@ -1,0 +1,78 @@
+"""A SELECT that was read without a problem, once more with its tree: for who judges how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from lakesql.select.derive import derive_type
+from lakesql.select.lookup import NameMeaning, find_columns
+from lakesql.select.query import parse_query
+from lakesql.select.relation import QueryColumn, Scope, Sources, StreamShape
+from lakesql.select.sqltext import Text, findings_by_offset, read_text
+from lakesql.select.tree import read_relation
+from lakesql.stream.types import SparkType
+
+
+@dataclass(frozen=True, slots=True)
+class SelectRead:
+    """One SELECT of the tree: `mark` is the number of its token, `sources` are what its FROM reads, by their names."""
+
+    select: exp.Select
+    mark: int
+    sources: Sources
+
+    def parts(self, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
+        """What it has of these kinds itself, and not in a query inside of it."""
+        for node in self.select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not self.select):
+            if isinstance(node, kinds):
+                yield node
+
+    def meaning(self, column: exp.Column) -> NameMeaning:
+        """What the name of a column may mean here."""
+        names = [part.name.lower() for part in column.parts if not isinstance(part, exp.Star)]
+        return find_columns(names, Scope(tuple(self.sources))) if names else NameMeaning(())
+
+    def column(self, column: exp.Column) -> QueryColumn | None:
+        """The one column that a name means; None where that is not known, or a field of it is meant."""
+        found = self.meaning(column)
+        is_whole = found.used == len(column.parts)
+        return found.columns[0] if len(found.columns) == 1 and is_whole else None
+
+    def source_of(self, column: exp.Column) -> str | None:
+        """The name of the source that a column is of; None where that is not known."""
+        if column.table:
+            return column.table.lower()
+        if len(self.sources) == 1:
+            return self.sources[0][0].lower()
+        name = column.name.lower()
+        having = [called for called, source in self.sources if name in (source.index or {})]
+        is_known = all(source.index is not None for _, source in self.sources)
+        return having[0].lower() if len(having) == 1 and is_known else None
+
+    def type_of(self, expression: exp.Expr) -> SparkType | None:
+        """The type of an expression; None where it is not known without Spark."""
+        return derive_type(expression, self.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectsRead:
+    """A whole text with its tree. `selects` are all that it is made of, in the order in which they stand."""
+
+    text: Text
+    tree: exp.Query
+    selects: tuple[SelectRead, ...]
+
+
+def read_selects(
+    sql: str, streams: Mapping[str, StreamShape], tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]]
+) -> SelectsRead:
+    """The SELECTs of a text that `read_query` has read without a problem, over the same streams and tables."""
+    findings = findings_by_offset()
+    text = read_text(sql, findings)
+    tree = parse_query(text, sql, findings)
+    _, walk = read_relation(tree, text, streams, tables, findings)
+    selects = (SelectRead(select, mark, sources) for mark, (select, sources) in sorted(walk.sources.items()))
+    return SelectsRead(text, tree, tuple(selects))

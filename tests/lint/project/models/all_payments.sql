@@ -1,0 +1,3 @@
+{{ config(mode='append') }}
+SELECT payment_id, order_id, amount, paid_at
+FROM {{ stream('payments') }}
