@@ -51,6 +51,9 @@ WAITS_FOR_SOURCES_S = 10.0
 that is away keeps it waiting for minutes."""
 
 
+MOVES_FOR_S = 1.0
+"""So long files that were read are moved or deleted at a time: the loop of the run waits for it."""
+
 END_POLL_S = 0.05
 
 FULL = 0.9
@@ -145,7 +148,7 @@ class ModelQuery:
         if self._taken is None or not self._is_to_follow.is_set():
             return
         try:
-            if self._taken.follow():
+            if self._taken.follow(MOVES_FOR_S):
                 self._is_to_follow.clear()
         except Exception as error:
             self._batches.fail(error)
@@ -160,7 +163,8 @@ class ModelQuery:
         def tell(stream: str, why: str) -> None:
             sink.emit(FilesLeftOut(sink.model.name, stream, why, now_ms()))
 
-        taken = TakenFiles(session, [query.identity.folder for query in queries], sink.bindings, tell)
+        folders = [query.identity.folder for query in queries]
+        taken = TakenFiles(session, folders, sink.bindings, tell, self._batches.stopping.is_set)
         taken.begin()
         return taken
 
