@@ -151,6 +151,11 @@ class LogSource(Source):
         """
         raise NotImplementedError
 
+    @property
+    def as_log(self) -> LogSource | None:
+        """It."""
+        return self
+
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
         """That topics are to be found by a pattern: a log is not asked for the names that it has."""
         from lakesql.errors import Problem
