@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Start = Literal["earliest", "latest"] | datetime
 """Where a new checkpoint starts. A time without a zone is in UTC."""
 
-BacklogUnit = Literal["records", "files"]
-"""What a backlog is counted in."""
+BacklogUnit = Literal["records", "files", "ms"]
+"""What a backlog is counted in: `ms` is the time by which what was read is older than the newest there is."""
 
 
 class AskedStream(Protocol):
