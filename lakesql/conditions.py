@@ -656,7 +656,7 @@ CONDITIONS: dict[str, Condition] = {
         "where values name schemas, by `--registry`.",
     ),
     "not-a-topic": Condition(
-        "`lakesql record` is to record a stream that the target does not read from Kafka.",
+        "`lakesql record` is to record a stream that the target does not read from a broker or a queue.",
         "Name a target that does: `--target prod`.",
     ),
     "not-accessible": Condition(

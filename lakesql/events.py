@@ -344,7 +344,8 @@ class FieldsRescued:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a running query stands: its speed, and its backlog, `left` (records of topics, or files).
+    """How a running query stands: its speed, and its backlog, `left` (records of topics, or files; of Kinesis and
+    Pulsar the milliseconds, `ms`, by which what was read is older than the newest there is).
 
     `lag` is the backlog of each partition of its topics, for a query that reads Kafka. `is_busy` while it asks its
     sources for the first time, and from a batch's begin until its table is maintained; a query that ends by itself is
@@ -354,7 +355,7 @@ class Progress:
     model: str
     records_per_second: float
     left: int | None
-    left_unit: Literal["records", "files"]
+    left_unit: Literal["records", "files", "ms"]
     at_ms: int
     lag: tuple[PartitionLag, ...] = ()
     is_busy: bool = False

@@ -229,7 +229,7 @@ SOURCE_CLASSES = {kind.__name__ for kind in (*SOURCES.values(), *ORIGINS)}
 
 ASK_A_CLUSTER = {
     "cli/checks.py": "`debug` asks a cluster whether it answers, and for the topics of streams",
-    "run/record.py": "`record` reads the newest records of a cluster's topics",
+    "run/newest_records.py": "`record` reads the newest records of a cluster's topics",
     "run/columns.py": "the columns of a stream that declares none are what the newest records of a cluster say",
 }
 """Files that name a kind of source all the same, each with its reason: `Source.cluster` gives it to them."""

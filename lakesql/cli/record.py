@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: Path | None, replace: bool) -> None:
     """Record a sample of a stream's topics, to run models without the broker.
 
-    The target must read the stream from Kafka: `lakesql record orders --target prod`. Nothing is written to the broker.
+    The target must read the stream from a broker: `lakesql record orders --target prod`. Nothing is written there, and
+    nothing held. Of a connection `sources/<kind>.py` the project's own code is run.
     """
     from lakesql.cli import project
     from lakesql.counts import count

@@ -15,7 +15,7 @@ from lakesql.errors import Place
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Writing
-from lakesql.names import CHANGE, RECORD
+from lakesql.names import CHANGE, RECORD, RESCUED
 from lakesql.select.functions import is_unsteady
 from lakesql.select.query import Query, carry_position
 from lakesql.select.text_of_bytes import find_text_of_bytes
@@ -158,6 +158,8 @@ class Select:
             return {}
         found: dict[str, tuple[str, ...]] = {}
         needed = {*(name.lower() for name in (*self.feed_keys.values(), *self.sequence.values())), *query.used}
+        if any(stream.rescues for stream in self.streams.values()):
+            needed.add(RESCUED)  # a change always has it
         for output in query.outputs or ():
             if output.column and output.stream and not {output.column.lower(), output.name.lower()} & needed:
                 found[output.column] = (*found.get(output.column, ()), output.name)
@@ -170,7 +172,7 @@ class Select:
             return ()
         asked = {name.lower() for name in stream.key}
         asked |= {word.lower() for word in re.findall(r"\w+", stream.watermark.column if stream.watermark else "")}
-        return tuple(it.name for it in stream.columns if it.name.lower() not in words | asked)
+        return tuple(it.name for it in stream.columns if it.name.lower() not in words | asked and not it.is_rescued)
 
     @property
     def has_moves(self) -> bool:

@@ -40,7 +40,18 @@ from lakesql.observe.layout import LayoutColumn, Row, fit_table
 from lakesql.observe.plain import name_cell
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import ModelTally, Phase, RunTally
-from lakesql.observe.text import GAP, STYLES, WORD_TONES, age, describe, printable, stopwatch, time_left, wall_time
+from lakesql.observe.text import (
+    GAP,
+    STYLES,
+    WORD_TONES,
+    age,
+    backlog_text,
+    describe,
+    printable,
+    stopwatch,
+    time_left,
+    wall_time,
+)
 
 REFRESHES_PER_SECOND = 8
 
@@ -256,7 +267,10 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
     has_run = runs or model.phase in ("success", "error")
     speed, committed_at_ms = model.records_per_second, model.committed_at_ms
     left = time_left(model.backlog, model.backlog_unit, speed)
-    unit = " files" if model.backlog_unit == "files" else ""
+    backlog = ""
+    if runs and model.backlog is not None:
+        is_counted = model.backlog_unit == "records"
+        backlog = number(model.backlog) if is_counted else backlog_text(model.backlog, model.backlog_unit)
     sign = signs.phases.get(model.phase) or _turning(signs, now_ms)
     sign_style, style = PHASE_STYLES[model.phase]
     figures = (
@@ -268,7 +282,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
         number(model.rejected) if model.rejected else "",
         number(model.late) if model.late else "",
         number(sum(rows for _, rows in model.violations)) if model.violations else "",
-        f"{number(model.backlog)}{unit}{f' ({left})' if left else ''}" if runs and model.backlog is not None else "",
+        f"{backlog} ({left})" if backlog and left else backlog,
         age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
     )
     return Row((Text(sign, sign_style), printable(model.name), *figures), style)

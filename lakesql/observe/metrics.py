@@ -62,7 +62,14 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
         Metric("lakesql_table_latency_p95_seconds", "Its 95th percentile over 100 commits."),
         "latency_p95_ms",
     ),
-    (Metric("lakesql_table_backlog", "Records, or files, that the source still had at the last commit."), "backlog"),
+    (
+        Metric("lakesql_table_backlog", "Records, or files, that the source still had at the last commit."),
+        "backlog_items",
+    ),
+    (
+        Metric("lakesql_table_backlog_seconds", "How far the source was ahead at the last commit, if it counts none."),
+        "backlog_ms",
+    ),
     (Metric("lakesql_table_commits_last_hour", "Commits that brought rows, in the last hour."), "commits_last_hour"),
     (Metric("lakesql_table_rows_last_hour", "Rows that these have written."), "rows_last_hour"),
     (Metric("lakesql_table_rows", "Rows in data files, deleted ones among them."), "rows"),
@@ -134,13 +141,16 @@ NO_PROGRESS = Metric(
 BATCH_DURATION = Metric("lakesql_batch_duration_seconds", "What batches took, to the commit.", "summary")
 BACKLOG_RECORDS = Metric("lakesql_backlog_records", "Records that are left to read, of a model that reads Kafka.")
 BACKLOG_FILES = Metric("lakesql_backlog_files", "Files that are left to read, of one that reads none.")
+BACKLOG_SECONDS = Metric(
+    "lakesql_backlog_seconds", "How far a model is behind the newest record, that reads Kinesis or Pulsar."
+)
 MODEL_RUNNING = Metric("lakesql_model_running", "1 while the model's query runs.")
 MODEL_FAILED = Metric("lakesql_model_failed", "1 from when the model has failed for good.")
 MODEL_HEALTH = Metric("lakesql_model_health", "0 well, 1 watch, 2 ill, by what the run knows of it.")
 
 RUN_METRICS = (
     *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, VIOLATIONS, RETRIES, BATCH_DURATION),
-    *(BACKLOG_RECORDS, BACKLOG_FILES, MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH),
+    *(BACKLOG_RECORDS, BACKLOG_FILES, BACKLOG_SECONDS, MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH),
     *(CONSECUTIVE_RETRIES, NO_PROGRESS, LAST_COMMIT, LAST_EVENT),
 )
 """What a run with `--metrics-port` says of each of its models."""
@@ -316,7 +326,7 @@ def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float 
         (LATE_EVENTS, model.late),
         (VIOLATIONS, sum(rows for _, rows in model.violations)),
         (RETRIES, seen.retries),
-        (BACKLOG_RECORDS if model.backlog_unit == "records" else BACKLOG_FILES, model.backlog),
+        _backlog(model),
         (MODEL_RUNNING, int(is_running)),
         (MODEL_FAILED, int(model.phase == "error")),
         (MODEL_HEALTH, WORDS.index(model.health)),
@@ -324,6 +334,18 @@ def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float 
         (LAST_COMMIT, None if model.committed_at_ms is None else model.committed_at_ms / 1000),
         (LAST_EVENT, None if model.known.newest_ms is None else model.known.newest_ms / 1000),
     )
+
+
+def _backlog(model: ModelTally) -> tuple[Metric, float | None]:
+    match model.backlog_unit:
+        case "records":
+            return BACKLOG_RECORDS, model.backlog
+        case "files":
+            return BACKLOG_FILES, model.backlog
+        case "ms":
+            return BACKLOG_SECONDS, None if model.backlog is None else model.backlog / 1000
+        case _:
+            assert_never(model.backlog_unit)
 
 
 class _Families:

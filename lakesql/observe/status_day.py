@@ -10,7 +10,7 @@ from lakesql.counts import count, number
 from lakesql.observe.layout import PAIR, Row, render_table
 from lakesql.observe.sparkline import ASCII_BARS, BARS, in_buckets, sparkline
 from lakesql.observe.status_text import TONES, mark
-from lakesql.observe.text import GAP, STYLES, age, duration, percent, size
+from lakesql.observe.text import GAP, STYLES, age, backlog_text, duration, percent, size
 from lakesql.plan.health import HOUR_MS, Figures, TableFacts
 from lakesql.plan.table_status import Known, TableStatus
 
@@ -69,7 +69,7 @@ def figure_pairs(known: Known) -> list[tuple[str, str]]:
         ("last commit", age(figures.age_ms) if figures.age_ms is not None else "none"),
         ("last hour", _last_hour(figures)),
         ("latency", f"{_time(figures.latency_ms)} of the last commit, p95 {_time(figures.latency_p95_ms)}"),
-        ("backlog", f"{number(figures.backlog)} {figures.backlog_unit}" if figures.backlog is not None else "-"),
+        ("backlog", backlog_text(figures.backlog, figures.backlog_unit) if figures.backlog is not None else "-"),
         ("rows", number(figures.rows)),
         ("data files", f"{number(figures.data_files)} in {count(figures.partitions, 'partition')}, {_bytes(figures)}"),
         (

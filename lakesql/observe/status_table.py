@@ -104,7 +104,7 @@ def _cells(figures: Figures) -> list[str]:
         age(figures.age_ms) if figures.age_ms is not None else "-",
         _time(figures.latency_ms),
         _time(figures.latency_p95_ms),
-        number(figures.backlog) if figures.backlog is not None else "-",
+        _backlog(figures),
         number(figures.commits_last_hour),
         number(figures.data_files),
         size(figures.file_bytes_average) if figures.file_bytes_average is not None else "-",
@@ -126,3 +126,9 @@ def _letters(letters: int | None) -> str:
 
 def _time(ms: int | None) -> str:
     return "-" if ms is None else duration(ms)
+
+
+def _backlog(figures: Figures) -> str:
+    if figures.backlog is None:
+        return "-"
+    return duration(figures.backlog) if figures.backlog_unit == "ms" else number(figures.backlog)

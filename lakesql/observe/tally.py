@@ -92,7 +92,7 @@ class ModelTally:
     skipped_batches: int = 0
     records_per_second: float | None = None
     backlog: int | None = None
-    backlog_unit: Literal["records", "files"] = "records"
+    backlog_unit: Literal["records", "files", "ms"] = "records"
     lag: tuple[PartitionLag, ...] = ()
     committed_at_ms: int | None = None
     dead_letter_table: str = ""

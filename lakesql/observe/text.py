@@ -126,7 +126,7 @@ def _describe(event: Event) -> Line:
         case FieldsRescued():
             return Line(event.model, f"batch {event.batch}: {'; '.join(it.text for it in event.rescued)}", "warning")
         case Progress():
-            backlog = "" if event.left is None else f"backlog {count(event.left, event.left_unit[:-1])}"
+            backlog = "" if event.left is None else f"backlog {backlog_text(event.left, event.left_unit)}"
             left = time_left(event.left, event.left_unit, event.records_per_second)
             figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
             return Line(event.model, _join(*figures) or "no figures yet")
@@ -241,6 +241,11 @@ def _style_of(event: BatchCommitted | BatchEmpty) -> Tone:
 def rate(records_per_second: float) -> str:
     """`8,300 records/s`; empty for a speed that is not a number, as Spark gives before its first batch."""
     return f"{records_per_second:,.0f} records/s" if math.isfinite(records_per_second) else ""
+
+
+def backlog_text(backlog: int, unit: str) -> str:
+    """`1,200 records`, `1 file`, `2 min 05 s`."""
+    return duration(backlog) if unit == "ms" else count(backlog, unit.removesuffix("s"))
 
 
 def time_left(backlog: int | None, unit: str, records_per_second: float | None) -> str:

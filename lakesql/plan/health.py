@@ -102,8 +102,9 @@ class Figures(Judged):
 
     `age` is since the last commit. `latency` is from a commit's newest event to the commit: of the last one of which it
     is known, and the 95th percentile over the last 100. `backlog` is what the source had that was not read, as the last
-    commit says it, in records or files (`backlog_unit`). `files_read` of the data and delete files are what sizes are
-    known of. `older_last_hour` are the rows that were left out, as the table had newer ones of their keys.
+    commit says it, in records, files or milliseconds (`backlog_unit`). `files_read` of the data and delete files are
+    what sizes are known of. `older_last_hour` are the rows that were left out, as the table had newer ones of their
+    keys.
     `rescued_last_day` are the records with fields that the contract of their stream does not know.
     """
 
@@ -128,6 +129,16 @@ class Figures(Judged):
     files_read: int
     older_last_hour: int = 0
     rescued_last_day: tuple[RescuedFields, ...] = ()
+
+    @property
+    def backlog_ms(self) -> int | None:
+        """The backlog where it is a time."""
+        return self.backlog if self.backlog_unit == "ms" else None
+
+    @property
+    def backlog_items(self) -> int | None:
+        """The backlog where it is a number of records or files."""
+        return None if self.backlog_unit == "ms" else self.backlog
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from lakesql.project.files import ProjectFiles, SourceFile, write_atomically
 from lakesql.project.profiles import Target
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.columns import newest_recorded
+from lakesql.run.newest_records import read_newest
 from lakesql.run.sample_files import Samples, sample_files
 from lakesql.run.sample_topics import NamedRegistry, sample_records
 from lakesql.source.kinds import project_files
@@ -133,15 +133,11 @@ def _read_topic(source: Source, asked: AskedContract, say: Callable[[str], None]
     origin = ORIGIN_OPTIONS["topic"](asked.place, Place("TOPIC"))
     if source.recording is not None:
         return newest_recorded(origin, source.recording)[-asked.rows :]
-    assert source.cluster is not None, "what brings records is a recording or a cluster"
-    # Only here: what asks a broker is not loaded for files.
-    from lakesql.engine.sources.broker import open_broker, open_java
-    from lakesql.engine.spark.jars import ensure_jars, user_cache
-    from lakesql.engine.spark.java import find_java
-
-    jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), say)
-    with open_java(find_java(os.environ), jars) as jvm, open_broker(jvm, source.cluster) as broker:
-        return broker.read_newest(broker.find_topics(origin).values(), asked.rows)
+    newest = read_newest(source, origin, asked.rows, say=say)
+    if newest is None:
+        what = f"Connection '{asked.connection}' makes its records up: there are none to look at."
+        raise UsageError.of("usage", what, fix="Name a connection that has files or topics.")
+    return newest.records
 
 
 def _find_registry(target: Target, asked: AskedContract) -> NamedRegistry | None:

@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakesql.engine.sources.broker import open_broker, open_java
-from lakesql.engine.spark.jars import ensure_jars, user_cache
-from lakesql.engine.spark.java import find_java
-from lakesql.errors import ProfileError, UsageError, did_you_mean
+from lakesql.engine.spark.jars import user_cache
+from lakesql.errors import LakesqlError, ProfileError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
-from lakesql.observe.download import download_bars
 from lakesql.project.files import write_atomically
-from lakesql.source.kafka import Kafka
+from lakesql.run.newest_records import read_newest
 from lakesql.source.origin import recorded_folder
+from lakesql.source.source import Source
 from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import SparkType
@@ -49,23 +47,24 @@ def record_stream(
 ) -> Recording:
     """Write the newest `rows` records of the stream's topics to `folder`, a folder a topic, in the order of time.
 
-    Records that cannot be masked are left out. Raises `UsageError` where the stream is not one of Kafka's, a
-    mask is not a column (`unknown-column`), or there is a recording already and it is not to be replaced
-    (`recording-exists`); and what asking the broker raises.
+    Records that cannot be masked are left out. Raises `UsageError` where the stream has no topics that could be asked
+    (`not-a-topic`), a mask is not a column (`unknown-column`), or there is a recording already and it is not to be
+    replaced (`recording-exists`); and what asking the broker raises.
     """
     stream, connection = _find_stream(manifest, name)
     home = user_cache(os.environ)
     masking = Masking(_masked_types(stream, masks), _read_secret(home), stream.is_feed) if masks else None
-    java = find_java(os.environ)
-    with download_bars() as show:
-        jars = ensure_jars(frozenset({"kafka"}), home, say, show=show)
-    with open_java(java, jars) as jvm, open_broker(jvm, connection) as broker:
-        topics = broker.find_topics(stream.origin, stream.place)
-        folders = {topic: folder / recorded_folder(topic) for topic in topics}
+
+    def check(topics: Sequence[str]) -> None:
         if not replace:
-            _check_empty(folders.values())
-        found = broker.read_newest(topics.values(), rows)
-    lines: dict[str, list[str]] = {topic: [] for topic in topics}
+            _check_empty(folder / recorded_folder(topic) for topic in topics)
+
+    newest = read_newest(connection, stream.origin, rows, stream.place, check, say)
+    if newest is None:
+        raise _no_topic(manifest, stream)
+    found = newest.records
+    folders = {topic: folder / recorded_folder(topic) for topic in newest.topics}
+    lines: dict[str, list[str]] = {topic: [] for topic in newest.topics}
     counts: Counter[str] = Counter()
     for record in mask_records(found, masking) if masking else found:
         lines[record.topic].append(render_record(record, stream.record_format.is_document) + "\n")
@@ -78,22 +77,25 @@ def record_stream(
     return Recording(dict(counts), written, len(found) - counts.total())
 
 
-def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Kafka]:
+def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Source]:
     if name not in manifest.streams:
         fix = did_you_mean(name, manifest.streams)
         raise UsageError.of("unknown-stream", f"There is no stream '{name}'.", fix=fix)
     stream = manifest.streams[name]
     connection = manifest.target.connections.get(stream.connection)
-    cluster = connection.cluster if connection is not None else None
-    if cluster is None:
-        raise UsageError.of(
-            "not-a-topic",
-            f"On target '{manifest.target.name}' the stream '{name}' is not read from Kafka.",
-            fix="Name a target whose connection "
-            f"{f'{stream.connection!r} ' if stream.connection else ''}is of type kafka: --target prod.",
-            place=stream.place,
-        )
-    return stream, cluster
+    if connection is None:
+        raise _no_topic(manifest, stream)
+    return stream, connection
+
+
+def _no_topic(manifest: Manifest, stream: Stream) -> LakesqlError:
+    connection = f"{stream.connection!r} " if stream.connection else ""
+    return UsageError.of(
+        "not-a-topic",
+        f"On target '{manifest.target.name}' the stream '{stream.name}' is not read from a broker or a queue.",
+        fix=f"Name a target whose connection {connection}is one, such as of type kafka: --target prod.",
+        place=stream.place,
+    )
 
 
 def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[tuple[str, ...], SparkType]:

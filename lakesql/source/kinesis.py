@@ -58,7 +58,6 @@ class Kinesis(LogSource):
     label: ClassVar[str] = "Kinesis"
     numbers_records: ClassVar[bool] = False
     has_offsets: ClassVar[bool] = False
-    tells_ends: ClassVar[bool] = False
     modules: ClassVar[tuple[str, ...]] = ("boto3",)
 
     def check(self) -> str:
@@ -171,7 +170,7 @@ class KinesisStream(Log):
         if place.get("from", 0) > now_ms():
             return
         left, reached = limit, place
-        for answer, is_end in self._answers(partition, place, limit):
+        for answer, is_end, behind_ms in self._answers(partition, place, limit):
             found = bound.take(answer)
             left -= len(found)
             if found:
@@ -179,7 +178,9 @@ class KinesisStream(Log):
             if is_end and bound.after is None:
                 reached = {**reached, "ended": True}
             if found or is_end:
-                yield LogPage(_records(partition, found), self._with_tip(partition, reached))
+                left_out = len(answer) - len(found)
+                behind = None if left_out else behind_ms
+                yield LogPage(_records(partition, found), self._with_tip(partition, reached), behind)
             if bound.is_reached(reached) or len(found) < len(answer):
                 return
         if bound.after is not None and left > 0:
@@ -189,8 +190,9 @@ class KinesisStream(Log):
 
     def _answers(
         self, partition: str, place: LogPlace, limit: int
-    ) -> Iterator[tuple[Sequence[Mapping[str, Any]], bool]]:
-        """The records behind a place, answer by answer, each with whether the shard ends with it.
+    ) -> Iterator[tuple[Sequence[Mapping[str, Any]], bool, int]]:
+        """The records behind a place, answer by answer, each with whether the shard ends with it, and with the time by
+        which it is behind the newest record.
 
         There are no more once `limit` records were given, or once nothing more is there now.
         """
@@ -199,14 +201,23 @@ class KinesisStream(Log):
             answer = self._call("get_records", ShardIterator=iterator, Limit=min(CALL_RECORDS, limit))
             records, iterator = answer["Records"], answer.get("NextShardIterator")
             limit -= len(records)
-            is_at_tip = not records and int(answer.get("MillisBehindLatest", 0)) == 0
+            behind_ms = int(answer.get("MillisBehindLatest", 0))
+            is_at_tip = not records and behind_ms == 0
             if is_at_tip and iterator is not None:  # the children of an ended one may have had records before
                 self._tips[partition] = now_ms()
-            yield records, iterator is None
+            yield records, iterator is None, behind_ms
             empty = 0 if records else empty + 1
             may_end = self._shards[partition].is_closed and empty <= EMPTY_PAGES
             if is_at_tip and not may_end:
                 return
+
+    def is_at_end(self, places: LogPlaces) -> bool:
+        """Whether no shard has a record more, has ended, or was last known long ago to have nothing new."""
+        found = self.partitions(places)  # of the children of those that have ended, too
+        try:
+            return not any(page for name, place in found.items() for page in self.read(name, place, None, 1))
+        except LogExpiredError:
+            return False
 
     def check(self, partition: str, place: LogPlace) -> None:
         """Whether the stream still keeps what follows a place."""

@@ -32,6 +32,10 @@ LogPlaces = Mapping[str, LogPlace]
 """By the name of the partition."""
 
 
+BEHIND_MS = "behindMs"
+"""In the report of a query: how many milliseconds it is behind."""
+
+
 class LogRecord(NamedTuple):
     """A record of a log. `timestamp_us` is in microseconds since the epoch.
 
@@ -48,10 +52,14 @@ class LogRecord(NamedTuple):
 
 
 class LogPage(NamedTuple):
-    """Some records of one partition, and the place behind them; it may have moved without any record."""
+    """Some records of one partition, and the place behind them; it may have moved without any record.
+
+    `behind_ms` is how much older that place is than the newest record of the partition; None where that is not known.
+    """
 
     records: Sequence[LogRecord]
     place: LogPlace
+    behind_ms: int | None = None
 
 
 class LogExpiredError(Exception):
@@ -93,6 +101,10 @@ class Log(Protocol):
         """
         ...
 
+    def is_at_end(self, places: LogPlaces) -> bool:
+        """Whether these are the places of all partitions, and nothing follows them, nor has to be noted."""
+        return dict(self.ends(self.partitions(places))) == places
+
     def check(self, partition: str, place: LogPlace) -> None:
         """Raise `LogExpiredError` where something behind a place is gone, or may be: asked before a query begins.
 
@@ -132,7 +144,7 @@ class LogSource(Source):
     """Whether a place is the number of the next record. What is gone, and what is behind, is told by it then."""
 
     tells_ends: ClassVar[bool] = True
-    """Whether `Log.ends` gives the places themselves. Otherwise only a reader finds out what is new."""
+    """Whether `Log.is_at_end` says whether there is something new. Otherwise only a run's reader finds out."""
 
     tells_ids: ClassVar[bool] = True
     """Whether `Log.id` may tell a topic from a later one of its name."""
@@ -150,6 +162,11 @@ class LogSource(Source):
         `TransientError` where nobody answers.
         """
         raise NotImplementedError
+
+    @property
+    def as_log(self) -> LogSource | None:
+        """It."""
+        return self
 
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
         """That topics are to be found by a pattern: a log is not asked for the names that it has."""
@@ -215,8 +232,7 @@ class LogSource(Source):
             return False
         if set(stream.origin.find_topics(tuple)) != position.keys():
             return False
-        logs = self.opened(stream.origin)
-        return all(dict(log.ends(log.partitions(position[topic]))) == position[topic] for topic, log in logs)
+        return all(log.is_at_end(position[topic]) for topic, log in self.opened(stream.origin))
 
     @classmethod
     def is_position(cls, position: Position) -> bool:

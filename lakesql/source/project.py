@@ -111,6 +111,10 @@ class _ProjectLog(Log):
         with _explained(self._file):
             yield from self._log.read(partition, place, until, limit)
 
+    def is_at_end(self, places: LogPlaces) -> bool:
+        with _explained(self._file):
+            return self._log.is_at_end(places)
+
     def check(self, partition: str, place: LogPlace) -> None:
         with _explained(self._file):
             self._log.check(partition, place)

@@ -106,6 +106,7 @@ class PulsarTopic(Log):
     _names: dict[str, str] = field(default_factory=dict)
     _holders: dict[str, Any] = field(default_factory=dict)
     _held: dict[str, LogPlace] = field(default_factory=dict)
+    _newest_ms: dict[str, int] = field(default_factory=dict)
 
     def starts(self, start: Start) -> LogPlaces:
         """The partitions, from the first message on, from the last one on, or from a time on."""
@@ -150,13 +151,22 @@ class PulsarTopic(Log):
                 records.append(_record(message, at, number))
                 size += len(records[-1].value or b"")
                 if len(records) >= PAGE_RECORDS or size >= PAGE_BYTES:
-                    yield LogPage(records, reached)
+                    yield self._page(partition, records, reached, last)
                     records, size = [], 0
         if records:
-            yield LogPage(records, reached)
+            yield self._page(partition, records, reached, last)
         is_short = until is not None and limit > 0 and _order(reached) < last
         if is_short and not self.read_compacted and not isinstance(reached, dict):  # a time may be behind the end
             raise LogExpiredError(f"messages up to {_said(until)} are gone.")
+
+    def _page(self, partition: str, records: Sequence[LogRecord], reached: LogPlace, last: tuple[int, ...]) -> LogPage:
+        """A page of a partition that was read up to a message, with the time between that and the newest one: the one
+        that was `last` when the broker was asked."""
+        newest_ms = self._newest_ms.get(partition)
+        if newest_ms is None:
+            return LogPage(records, reached)
+        behind_ms = max(0, newest_ms - records[-1].timestamp_us // 1000) if _order(reached) < last else 0
+        return LogPage(records, reached, behind_ms)
 
     def check(self, partition: str, place: LogPlace) -> None:
         """Whether the message that was read last is there, with which those behind it are."""
@@ -215,7 +225,10 @@ class PulsarTopic(Log):
             closing(self._open_reader(partition, pulsar.MessageId.latest, ONE_RECORD)) as reader,
         ):
             message = self._next(reader) if reader.has_message_available() else None
-            return None if message is None else _place_of(message)
+            if message is None:
+                return None
+            self._newest_ms[partition] = message.publish_timestamp()
+            return _place_of(message)
 
     @contextmanager
     def _reader(self, partition: str, place: LogPlace, ahead: int) -> Iterator[Any]:

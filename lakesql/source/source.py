@@ -20,6 +20,7 @@ from lakesql.source.origin import Brings
 if TYPE_CHECKING:
     from lakesql.errors import Place, Problem
     from lakesql.source.kafka import Kafka
+    from lakesql.source.log import LogSource
     from lakesql.source.notifications import Notifications
     from lakesql.source.origin import StreamOrigin
     from lakesql.source.seen_files import SeenFile, StoredFiles
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 Start = Literal["earliest", "latest"] | datetime
 """Where a new checkpoint starts. A time without a zone is in UTC."""
 
-BacklogUnit = Literal["records", "files"]
-"""What a backlog is counted in."""
+BacklogUnit = Literal["records", "files", "ms"]
+"""What a backlog is counted in: `ms` is the time by which what was read is older than the newest there is."""
 
 
 class AskedStream(Protocol):
@@ -182,6 +183,11 @@ class Source(Protocol):
     @property
     def cluster(self) -> Kafka | None:
         """The cluster that is asked for topics, and for their newest records, if there is one."""
+        return None
+
+    @property
+    def as_log(self) -> LogSource | None:
+        """This source where a client in Python reads its topics."""
         return None
 
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:

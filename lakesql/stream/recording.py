@@ -20,7 +20,10 @@ Scalar = str | int | bool | None
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """A record as the broker has it. `timestamp_ms` is the time since the epoch."""
+    """A record as the broker has it. `timestamp_ms` is the time since the epoch.
+
+    `own_topic` is the record's where it is another one than the one that was asked for, as of a filter of MQTT.
+    """
 
     topic: str
     partition: int
@@ -29,6 +32,7 @@ class RawRecord:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    own_topic: str = ""
 
     @property
     def age(self) -> tuple[int, int, int]:
@@ -90,6 +94,7 @@ def render_record(record: RawRecord, is_json: bool) -> str:
     """
     parts = [
         f'"partition":{record.partition},"offset":{record.offset},"timestamp":{record.timestamp_ms}',
+        *([f'"topic":{json.dumps(record.own_topic, ensure_ascii=False)}'] if record.own_topic else []),
         *_part("key", record.key, False),
         *_part("value", record.value, is_json),
     ]

@@ -285,9 +285,9 @@ class _StreamOptions:
         default="refuse",
     )
     unknown_fields: UnknownFields = option(
-        "Of JSON: what becomes of fields of a record that are no columns, in structs too. They are ignored; or the "
-        "record is a dead letter that names them; or the column `_rescued` has them, as JSON, by their paths, which "
-        "is counted.",
+        "Of JSON, change feeds too: what becomes of fields of a record that are no columns, in structs too. They are "
+        "ignored; or the record is a dead letter that names them; or the column `_rescued` has them, as JSON, by their "
+        "paths, which is counted.",
         default="ignore",
     )
     after: After = option(
@@ -740,7 +740,7 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
         what = f"Stream '{stream.name}' says 'ignore_corrupt', which is asked of files."
         yield Problem("wrong-value", what, place=node.entries()["ignore_corrupt"].place)
     if stream.unknown_fields != "ignore" and not _has_unknown_fields(stream):
-        what = f"Stream '{stream.name}' says 'unknown_fields', which is asked of JSON that is no change feed."
+        what = f"Stream '{stream.name}' says 'unknown_fields', which is asked of JSON with declared columns."
         yield Problem("wrong-value", what, _WHY_NO_UNKNOWN, place=node.entries()["unknown_fields"].place)
     if stream.nanoseconds == "dead_letter" and not kind.has_nanoseconds:
         what = f"Stream '{stream.name}' says 'nanoseconds', which is asked of Parquet."
@@ -752,14 +752,16 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 _WHY_NO_UNKNOWN = (
-    "A record of CSV, Avro, Parquet and ORC is read by its header or schema, a text or bytes have no fields, and the "
-    "columns of a feed's tables are judged by `on_schema_change`."
+    "A record of CSV, Avro, Parquet and ORC is read by its header or schema, a text or bytes have no fields, and "
+    "`on_schema_change` judges a feed whose columns are those of schemas, beside its events or in a registry."
 )
 
 
 def _has_unknown_fields(stream: Stream) -> bool:
     """Whether a record of the stream is a document whose fields may be others than its columns."""
-    return stream.record_format.is_document and stream.origin.brings != "rows" and not stream.is_feed
+    is_open = all(column.is_rescued for column in stream.columns)
+    is_by_schema = stream.is_feed and (bool(stream.registry) or is_open)
+    return stream.record_format.is_document and stream.origin.brings != "rows" and not is_by_schema
 
 
 def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:

@@ -6,10 +6,14 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
+from lakesql.cli.main import run_command
+from lakesql.source.origin import recorded_folder
 from tests.spark.project import Project
 
 REPOSITORY = Path(__file__).parents[2]
@@ -81,3 +85,33 @@ def run_two(project: Project) -> None:
         each.stdin.close()
     said = [each.stdout.read() for each in both if each.stdout is not None]
     assert all(each.wait(300) == 0 for each in both), said
+
+
+def check_samples(project: Project, topic: str, ids: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`record` gives a target without the broker some of the last 30 numbers, which were sent at once, and `infer`
+    finds their column."""
+    project.manifest()
+    profiles = json.loads((project.directory / "profiles.yml").read_text())
+    outputs = profiles[project.profile]["outputs"]
+    recorded = {"bus": {"type": "recorded", "path": "recorded"}}
+    outputs["prod"] = outputs["dev"]
+    outputs["dev"] = {**outputs["dev"], "connections": recorded}
+    (project.directory / "profiles.yml").write_text(json.dumps(profiles))
+    monkeypatch.chdir(project.directory)
+
+    assert run_command(["record", "s", "--target", "prod", "--rows", "10"]) == 0
+    assert run_command(["record", "s", "--target", "prod", "--rows", "10"]) == 2, "there is a recording"
+    asked = ["infer", topic, "--connection", "bus", "--target", "prod", "--name", "found"]
+    assert run_command([*asked, "--output", "found.yml"]) == 0
+
+    assert "id: " in (project.directory / "found.yml").read_text()
+    (file,) = (project.directory / "recorded" / recorded_folder(topic)).glob("*.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    newest = sorted(line["value"]["id"] for line in lines)
+    assert len({*newest}) == 10 and {*newest} <= {*ids[-30:]}, "of one millisecond any may be the newest"
+    places = [(line["partition"], line["offset"]) for line in lines]
+    assert len({*places}) == len(places), "each record has a place of its own"
+    project.connections["bus"] = recorded["bus"]
+    project.model("again", "SELECT id, _record.topic AS topic FROM {s}", mode="append")
+    project.run("again").check()
+    assert [row["id"] for row in project.rows("again", "id")] == newest

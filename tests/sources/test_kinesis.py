@@ -12,7 +12,7 @@ import pytest
 
 from tests.servers.kinesis import KinesisServer
 from tests.servers.process import running
-from tests.sources.runs import check_kills, numbers, run_two
+from tests.sources.runs import check_kills, check_samples, numbers, run_two
 from tests.spark.project import Project
 
 STREAM = "orders"
@@ -179,3 +179,10 @@ def test_a_folder_of_its_recording_stands_for_it(project: Project, stream: Strea
     project.record(stream.name, [{"id": 1}])
     project.run().check()
     assert numbers(project) == [1]
+
+
+def test_a_sample_is_recorded(project: Project, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream.send(60)
+    stream.split()
+    stream.send(30)
+    check_samples(project, stream.name, stream.sent, monkeypatch)

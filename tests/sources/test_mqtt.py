@@ -16,7 +16,7 @@ from lakesql.source import mqtt_files as files
 from lakesql.source import mqtt_taker
 from tests.servers.mosquitto import Mosquitto
 from tests.servers.process import running
-from tests.sources.runs import REPOSITORY, STEPS, kill_at, lose_checkpoint, numbers
+from tests.sources.runs import REPOSITORY, STEPS, check_samples, kill_at, lose_checkpoint, numbers
 from tests.spark.project import Project
 
 
@@ -152,3 +152,12 @@ def test_the_sensors_of_the_docs(project: Project, broker: Mosquitto) -> None:
     ]
     assert [row["readings"] for row in project.rows("readings_by_minute", "minute")] == [2, 3]
     stop_takers()
+
+
+def test_a_sample_is_recorded_with_the_topics_of_its_messages(
+    project: Project, sensors: Sensors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sensors.send(30)
+    project.run().check()
+    check_samples(project, "plant/+/temperature", sensors.sent, monkeypatch)
+    assert {row["topic"] for row in project.rows("again", "id")} == {f"plant/{each}/temperature" for each in range(3)}

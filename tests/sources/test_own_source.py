@@ -15,7 +15,7 @@ import redis
 from lakesql.events import Noted
 from tests.servers.process import running
 from tests.servers.redis import Redis
-from tests.sources.runs import REPOSITORY, kill_at, lose_checkpoint, numbers
+from tests.sources.runs import REPOSITORY, check_samples, kill_at, lose_checkpoint, numbers
 from tests.spark.project import Project
 
 PAGE = REPOSITORY / "docs" / "own-sources.md"
@@ -203,3 +203,8 @@ def test_beside_a_stream_of_sparks_own_a_run_takes_one_batch_and_says_so(project
         ran = project.run().check()
         assert any("one batch of s" in event.text for event in ran.of(Noted, "m"))
         assert numbers(project) == expected
+
+
+def test_a_sample_is_recorded_by_its_code(project: Project, bus: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(bus, *range(40))
+    check_samples(project, "orders", [*range(40)], monkeypatch)

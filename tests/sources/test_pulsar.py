@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers.process import running
 from tests.servers.pulsar import PulsarServer
-from tests.sources.runs import check_kills, numbers
+from tests.sources.runs import check_kills, check_samples, numbers
 from tests.spark.project import Project
 
 
@@ -130,3 +130,14 @@ def test_a_broker_that_is_not_there(project: Project, topic: Topic) -> None:
     project.connections["bus"] = {"type": "pulsar", "url": "pulsar://127.0.0.1:1"}
     project._target["retries"] = {"attempts": 0}
     assert project.run().conditions("m") == ["connection-unreachable"]
+
+
+def test_a_sample_is_recorded_and_holds_nothing(
+    project: Project, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.send(50)
+    project.run().check()
+    held = topic.subscriptions()
+    topic.send(30)
+    check_samples(project, topic.name, topic.sent, monkeypatch)
+    assert topic.subscriptions().keys() == held.keys()

@@ -315,6 +315,42 @@ def test_what_expires_unread_is_said_and_nothing_else(servers: dict[str, MemoryK
         check_rows(query, [record for record in server.sent if record.id not in given_up])
 
 
+def test_a_position_says_whether_something_is_new(servers: dict[str, MemoryKinesis], log_seed: int) -> None:
+    choice = random.Random(log_seed)
+    server = MemoryKinesis(log_seed, choice.choice((1, 2, 4)))
+    query = Query(server, limit=choice.choice((3, 500)))
+    for _ in range(30):
+        choice.choice((lambda: server.put(3), server.split, server.merge, lambda: None))()
+        server.now_ms += choice.choice((0, 40, 100_000))
+        places = (query.position or {}).get("t")
+        is_at_end = places is not None and MemorySource(region="s").open("t", "").is_at_end(places)
+        assert not is_at_end or sorted(query.rows) == [record.id for record in server.sent]
+        if choice.random() < 0.3:
+            query.take_all()
+            places = query.position["t"]
+            assert MemorySource(region="s").open("t", "").is_at_end(places), "all was read"
+            assert query.batches.report(query.position) in ({"behindMs": 0}, {})
+    query.take_all()
+    server.now_ms += kinesis.TIP_MS + 100_000
+    assert not MemorySource(region="s").open("t", "").is_at_end(query.position["t"]), "it is to be noted"
+
+
+def test_a_batch_says_how_far_it_is_behind(servers: dict[str, MemoryKinesis]) -> None:
+    server = MemoryKinesis(1, 1)
+    server.is_capricious = False
+    query = Query(server, limit=4)
+    for _ in range(3):
+        server.put(4)
+        server.now_ms += 60_000
+    behind = []
+    assert query.plan(), "where it begins"
+    query.write(is_read_again=False)
+    while query.plan():
+        query.write(is_read_again=False)
+        behind.append(query.batches.report(query.position)["behindMs"] // 60_000)
+    assert behind == [2, 1, 0]
+
+
 def test_a_quiet_stream_that_is_read_each_hour_has_lost_nothing(servers: dict[str, MemoryKinesis]) -> None:
     server = MemoryKinesis(1)
     query = Query(server)

@@ -76,6 +76,7 @@ def test_a_rate_that_is_not_a_number_is_omitted(speed: float) -> None:
 
 
 def test_a_backlog_says_how_long_it_takes() -> None:
+    assert describe(Progress("orders", 200.0, 65_000, "ms", 0)).text == "backlog 1 min 05 s, 200 records/s"
     text = describe(Progress("orders", 200.0, 60_000, "records", 0)).text
     assert text == "backlog 60,000 records, 200 records/s, about 5 min 00 s left"
     for event in (Progress("orders", 200.0, 600, "records", 0), Progress("orders", 200.0, 60_000, "files", 0)):

@@ -112,8 +112,10 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
 def test_every_metric_that_is_listed_is_served_and_no_other() -> None:
     files = Progress("clicks", 1.0, 3, "files", START)
     committed = batch(0, event="2026-03-01T10:00:00+00:00")
-    text = metrics_of(STARTED, committed, progress(1), files).render(LATER)
-    families = {family.name: family.type for family in text_string_to_metric_families(text)}
+    behind = Progress("clicks", 1.0, 1_500, "ms", START)
+    assert samples(metrics_of(STARTED, behind).render(LATER), "clicks")["lakesql_backlog_seconds"] == 1.5
+    texts = [metrics_of(STARTED, committed, progress(1), each).render(LATER) for each in (files, behind)]
+    families = {family.name: family.type for text in texts for family in text_string_to_metric_families(text)}
     assert families == {metric.name.removesuffix("_total"): metric.kind for metric in RUN_METRICS}
 
 

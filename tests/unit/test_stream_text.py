@@ -44,7 +44,7 @@ def test_a_record_of_csv_in_files_may_have_several_lines_unless_it_is_said() -> 
         {"path": "*", "format": "parquet", "decimals": "round"},
         {"path": "*", "format": "parquet", "unknown_fields": "rescue"},
         {"path": "*.csv", "format": "csv", "unknown_fields": "dead_letter"},
-        {"topic": "t", "envelope": "debezium", "unknown_fields": "rescue"},
+        {"topic": "t", "envelope": "debezium", "format": "avro", "registry": "r", "unknown_fields": "rescue"},
         {"topic": "t", "key": "_rescued", "unknown_fields": "rescue"},
     ],
 )
@@ -60,6 +60,7 @@ def test_a_stream_that_rescues_fields_has_a_column_for_them_and_no_field() -> No
     assert [column.name for column in rescuing.columns if column.is_rescued] == ["_rescued"]
     for word in ("ignore", "dead_letter"):
         assert stream(topic="t", unknown_fields=word).types == {"a": "string"}
+    assert stream(topic="t", envelope="debezium", unknown_fields="rescue").rescues
 
 
 def test_encodings_of_one_byte_a_character_are_known_by_any_name() -> None:

@@ -24,6 +24,8 @@ def test_the_backlog_is_summed_over_partitions_and_files() -> None:
     lag = (PartitionLag("a", 0, 5), PartitionLag("a", 1, 0), PartitionLag("a", 2, 3), PartitionLag("b", 0, 1))
     assert backlog_of([kafka], "records") == Backlog(9, "records", lag)
     assert backlog_of([files, files], "files") == Backlog(14, "files")
+    assert backlog_of([{"behindMs": 7}, {"behindMs": 900}], "records") == Backlog(900, "ms")
+    assert backlog_of([kafka, {"behindMs": 7}], "records") == Backlog(9, "records", lag)
     assert backlog_of([kafka, files], "records") == Backlog(9, "records", lag)
     table = {"latestOffset": {"version": 1, "snapshot_id": 5, "position": 0, "scan_all_files": False}, "metrics": {}}
     assert backlog_of([kafka, table, {"latestOffset": 12}], "records") == Backlog(9, "records", lag)

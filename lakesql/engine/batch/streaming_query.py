@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,6 +41,7 @@ from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW, REBUILD_SUFFIX
 from lakesql.project.catalog import LOCAL_FILES
 from lakesql.source.cluster import Offsets, lag_of
+from lakesql.source.log import BEHIND_MS
 from lakesql.source.source import BacklogUnit, offsets_of
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,9 @@ WAITS_FOR_SOURCES_S = 10.0
 """How long a query that is asked to stop may ask its sources what is new, before it is stopped while it does: a broker
 that is away keeps it waiting for minutes."""
 
+
+MOVES_FOR_S = 1.0
+"""So long files that were read are moved or deleted at a time: the loop of the run waits for it."""
 
 END_POLL_S = 0.05
 
@@ -145,7 +149,7 @@ class ModelQuery:
         if self._taken is None or not self._is_to_follow.is_set():
             return
         try:
-            if self._taken.follow():
+            if self._taken.follow(MOVES_FOR_S):
                 self._is_to_follow.clear()
         except Exception as error:
             self._batches.fail(error)
@@ -160,7 +164,8 @@ class ModelQuery:
         def tell(stream: str, why: str) -> None:
             sink.emit(FilesLeftOut(sink.model.name, stream, why, now_ms()))
 
-        taken = TakenFiles(session, [query.identity.folder for query in queries], sink.bindings, tell)
+        folders = [query.identity.folder for query in queries]
+        taken = TakenFiles(session, folders, sink.bindings, tell, self._batches.stopping.is_set)
         taken.begin()
         return taken
 
@@ -368,8 +373,9 @@ def unit_of(bindings: Iterable[StreamBinding]) -> BacklogUnit:
     return "records" if any(binding.source.backlog_unit == "records" for binding in bindings) else "files"
 
 
-def backlog_of(sources: Iterable[Mapping[str, Any]], unit: BacklogUnit) -> Backlog:
-    """What is left, summed over the sources that count in this unit; None before they have said anything.
+def backlog_of(sources: Sequence[Mapping[str, Any]], unit: BacklogUnit) -> Backlog:
+    """What is left, summed over the sources that count in this unit; None before they have said anything. Of logs that
+    count no records it is the longest time that one is behind.
 
     Spark's own sum of a topic's offsets is not there: it gives the partitions' largest and smallest lag.
     """
@@ -387,6 +393,9 @@ def backlog_of(sources: Iterable[Mapping[str, Any]], unit: BacklogUnit) -> Backl
         metrics = source.get("metrics") or {}
         if "numFilesOutstanding" in metrics:
             files.append(int(metrics["numFilesOutstanding"]))
+    behind_ms = [int(source[BEHIND_MS]) for source in sources if BEHIND_MS in source]
+    if unit == "records" and behind_ms and not lag:
+        return Backlog(max(behind_ms), "ms")
     if unit == "records":
         return Backlog(sum(each.records for each in lag) if lag else None, unit, tuple(lag))
     return Backlog(sum(files) if files else None, unit)

@@ -10,9 +10,13 @@ over when the checkpoint was made, and all of them while the model is rebuilt, w
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -28,6 +32,12 @@ from lakesql.progress.stored import read_checkpoint, read_offsets
 from lakesql.source.known_files import KnownFiles, read_index
 from lakesql.source.pattern import escape_glob, files_below, listing_of, without_scheme
 from lakesql.source.seen_files import SeenFile, read_seen
+
+MOVERS = 8
+"""So many files are moved or deleted at once: in object storage each takes some questions over the network."""
+
+CHUNK_FILES = 64
+"""After so many files it is looked whether the time is over."""
 
 Tell = Callable[[str, str], None]
 """Is told of a stream what could not be done with its files."""
@@ -49,13 +59,20 @@ class _TakingQuery:
 class TakenFiles:
     """Moves or deletes what the queries of a model have taken, from any thread.
 
-    `folders` are their checkpoints, that of the model first. `moved` is how many files have gone.
+    `folders` are their checkpoints, that of the model first. `moved` is how many files have gone. What is left where
+    a run `is_stopping`, the next one takes.
     """
 
     def __init__(
-        self, session: SparkSession, folders: Sequence[str], bindings: Iterable[StreamBinding], tell: Tell
+        self,
+        session: SparkSession,
+        folders: Sequence[str],
+        bindings: Iterable[StreamBinding],
+        tell: Tell,
+        is_stopping: Callable[[], bool],
     ) -> None:
         self.moved = 0
+        self._is_stopping, self._is_behind = is_stopping, False
         self._session, self._tell = session, tell
         self._queries = [_TakingQuery(CheckpointFiles(session, folder)) for folder in folders]
         self._rebuild = CheckpointFiles(session, folders[0] + REBUILD_SUFFIX)
@@ -71,15 +88,16 @@ class TakenFiles:
             self._learn()
             for query in self._queries:
                 query.taken = {path: file for path, file in query.taken.items() if path in there}
-            self._take()
+            self._take(None)
 
-    def follow(self) -> bool:
-        """Take away what has been committed since; whether something had."""
+    def follow(self, within_s: float | None = None) -> bool:
+        """Take away what has been committed since, for so long; whether something had, and all of it was tried."""
         with self._lock:
-            has_news = self._learn()
-            if has_news:
-                self._take()
-            return has_news
+            self._is_behind |= self._learn()
+            if not self._is_behind:
+                return False
+            self._is_behind = not self._take(within_s)
+            return not self._is_behind
 
     def _learn(self) -> bool:
         """Read which files the batches have that are done since; whether there were some."""
@@ -102,34 +120,54 @@ class TakenFiles:
             query.batch = committed
         return has_news
 
-    def _take(self) -> None:
+    def _take(self, within_s: float | None) -> bool:
+        """Take away the files that all queries have read, for so long; whether all of them were tried."""
         first, *others = (query.taken for query in self._queries)
         done = [file for path, file in first.items() if all(path in other for other in others)]
         if not done or self._rebuild.names():
-            return
+            return True
         left = {path for query in self._queries for path in unreadable_paths(query.files)}
+        ends_s = time.monotonic() + within_s if within_s is not None else math.inf
         for binding in self._bindings:
             assert binding.glob is not None
             listing = listing_of(binding.glob)
             meant = [file for file in done if listing.means(file.decoded)]
-            failed = self._take_of(binding, [file for file in meant if file.decoded not in left])
-            gone = {file.path for file in meant} - failed
+            tried, failed = self._take_of(binding, [file for file in meant if file.decoded not in left], ends_s)
+            gone = tried - failed
+            gone |= {file.path for file in meant if file.decoded in left}
             for query in self._queries:
                 query.taken = {path: file for path, file in query.taken.items() if path not in gone}
+            if len(gone | failed) < len(meant):
+                return False
+        return True
 
-    def _take_of(self, binding: StreamBinding, files: Iterable[SeenFile]) -> set[str]:
-        """Take away files of a stream; the paths of those of which that has failed, of which it is told once."""
-        failed: dict[str, OSError] = {}
-        for file in files:
-            try:
-                self.moved += self._take_one(binding, file)
-            except OSError as error:
-                failed[file.path] = error
+    def _take_of(self, binding: StreamBinding, files: Sequence[SeenFile], ends_s: float) -> tuple[set[str], set[str]]:
+        """Take away files of a stream until that time: the paths of those that were tried, and of those of them of
+        which that has failed. It is told of these once."""
+        tried, failed = set[str](), dict[str, OSError]()
+        with ThreadPoolExecutor(MOVERS) as pool:
+            for first in range(0, len(files), CHUNK_FILES):
+                if time.monotonic() >= ends_s or self._is_stopping():
+                    break
+                chunk = files[first : first + CHUNK_FILES]
+                tried |= {file.path for file in chunk}
+                for file, outcome in zip(chunk, pool.map(partial(self._try_one, binding), chunk), strict=True):
+                    if isinstance(outcome, OSError):
+                        failed[file.path] = outcome
+                    else:
+                        self.moved += outcome
         if failed and binding.stream.name not in self._told:
             self._told.add(binding.stream.name)
             why = f"{count(len(failed), 'file')} that were read cannot be {_done(binding)}, and are tried again: "
             self._tell(binding.stream.name, f"{why}{next(iter(failed.values()))}")
-        return {*failed}
+        return tried, {*failed}
+
+    def _try_one(self, binding: StreamBinding, file: SeenFile) -> bool | OSError:
+        """Whether a file has gone, or why it cannot."""
+        try:
+            return self._take_one(binding, file)
+        except OSError as error:
+            return error
 
     def _take_one(self, binding: StreamBinding, file: SeenFile) -> bool:
         if binding.stream.after == "delete":

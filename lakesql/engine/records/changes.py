@@ -29,12 +29,14 @@ from lakesql.engine.records.event import (
     read_event,
     row_names,
     sent_texts,
+    unknown_fields_of,
 )
 from lakesql.engine.records.folded import all_of, any_of
 from lakesql.engine.records.json_text import bound, missing_field
 from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
     Contract,
+    is_undeclared,
     raw_struct,
     record_struct,
     rejected_struct,
@@ -43,6 +45,7 @@ from lakesql.engine.records.parse import (
 )
 from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
 from lakesql.engine.records.source_tables import full_name, table_of
+from lakesql.engine.records.unknown_fields import rescued_text, say_unknown
 from lakesql.names import (
     CHANGE,
     FROM,
@@ -52,9 +55,12 @@ from lakesql.names import (
     MOVE_TYPE,
     NEW_FIELDS,
     REQUIRED_MISSING,
+    RESCUED,
     ROW,
     SEQUENCE_MISSING,
     SOURCE_TABLE,
+    UNDECLARED_FIELD,
+    UNKNOWN_FIELDS,
     UNPARSABLE,
     UNSENT,
 )
@@ -70,8 +76,8 @@ _CHANGES = "_lakesql_each"
 def parse_changes(
     raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
 ) -> DataFrame:
-    """The columns of each change's row, `_record` and `_change` with the fields that are kept (if any),
-    `_lakesql_rejected`, `_lakesql_ignored` and `_lakesql_new_fields`.
+    """The columns of each change's row, `_rescued` where it is asked for, `_record` and `_change` with the fields that
+    are kept (if any), `_lakesql_rejected`, `_lakesql_ignored` and `_lakesql_new_fields`.
 
     The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
     the key. A truncate has none: all columns are NULL. Messages (`pg_logical_emit_message`) are ignored, and tombstones
@@ -89,9 +95,13 @@ def parse_changes(
     stages.append({**last, _IS_MOVED: is_half(contract, F.col(EVENT))})
     reason = _first(fault.reason for fault in _faults(contract, F.col(_IS_MOVED)))
     judged = with_stages(raw, [*stages, {_REASON: reason}], is_not_plain)
+    found = _ReadChange(is_not_plain)
+    if contract.unknown_fields != "ignore":
+        judged = with_stages(
+            judged, [*unknown_fields_of(found.head["op"], contract), {_REASON: _or_undeclared(contract)}]
+        )
     if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
-    found = _ReadChange(is_not_plain)
     new_fields = _new_fields(contract) if contract.schema_fields else _absent(contract, found)
     detail = None
     if contract.schemas is not None:  # what is made of the JSON is made before the records are as they arrived
@@ -106,6 +116,7 @@ def parse_changes(
     ]
     return judged.select(
         *(found.value(column.name).alias(column.name) for column in contract.columns),
+        *([_rescued(found).alias(RESCUED)] if contract.unknown_fields == "rescue" else []),
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
         *([raw_struct()] if keep_raw else []),
@@ -185,9 +196,23 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     if contract.schemas is not None:
         return rejected  # its header, which may name its schema, is gone
     stages = [*([{_KEY_NAMES: _key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
-    faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
-    found = with_stages(rejected, [*stages, {"detail": unless_of_registry(_first(faults))}])
+    faults = [fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved))]
+    if contract.unknown_fields != "ignore":
+        stages += unknown_fields_of(op_of(), contract)
+        faults.append(say_unknown(F.col(UNKNOWN_FIELDS)))
+    found = with_stages(rejected, [*stages, {"detail": unless_of_registry(_first(iter(faults)))}])
     return found.drop(*(name for stage in stages for name in stage))
+
+
+def _or_undeclared(contract: Contract) -> Column:
+    """Why a change is bad, of which it is last asked whether its row has fields that the contract does not know."""
+    undeclared = F.when(is_undeclared(F.col(UNKNOWN_FIELDS), contract), F.lit(UNDECLARED_FIELD))
+    return F.coalesce(F.col(_REASON), undeclared)
+
+
+def _rescued(found: _ReadChange) -> Column:
+    """The fields of the row after a change that the contract does not know, as JSON."""
+    return F.when(found.head["op"].isin("c", "u", "r"), rescued_text(F.col(UNKNOWN_FIELDS)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,17 @@ def flat_event(row: T.StructType, prefix: str | None) -> tuple[list[dict[str, Co
     return [{READ: read}], F.when(found[CORRUPT].isNull(), event)
 
 
+def is_added(name: Column, prefix: str | None) -> Column:
+    """Whether a field of a flat record says what happened: it has a name of `add.fields`, or of the transform's own.
+
+    Where the stream does not say what stands before those, each of the usual prefixes may.
+    """
+    prefixes = [FIRST_PREFIX, SECOND_PREFIX] if prefix is None else [prefix]
+    words = dict.fromkeys(word for each in _ADDED.values() for word in each)
+    own = [_DELETED, *(begin + word for begin in prefixes for word in words)]
+    return name.isin(*own) | (name.startswith(prefixes[0]) if prefixes[0] else F.lit(False))
+
+
 def flat_text() -> Column:
     """The text of the row, which is the `payload` where a schema stands beside it."""
     text = F.col("value").cast("string")

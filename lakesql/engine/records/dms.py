@@ -41,6 +41,11 @@ def dms_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[str, C
     )
 
 
+def is_flat_op(name: Column) -> Column:
+    """Whether a field beside those of the row is that of a flat record which says what happened."""
+    return name == "Op"
+
+
 def _native(found: Column) -> Column:
     metadata, data = found["metadata"], found["data"]
     operation, kind = metadata["operation"], metadata["record-type"]

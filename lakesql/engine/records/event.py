@@ -23,12 +23,13 @@ from lakesql.engine.records.change_values import (
     shaped,
 )
 from lakesql.engine.records.debezium import KINDS, Head, by_name, debezium_event, debezium_field, place_of
-from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_schema
-from lakesql.engine.records.dms import dms_event
+from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_schema, is_added
+from lakesql.engine.records.dms import dms_event, is_flat_op
 from lakesql.engine.records.json_text import bound, members, value_of
-from lakesql.engine.records.parse import Contract, from_json
+from lakesql.engine.records.parse import Contract, columns_of, from_json
 from lakesql.engine.records.source_tables import is_of
-from lakesql.names import CHANGE, ROW
+from lakesql.engine.records.unknown_fields import find_unknown, has_structs, untold_record
+from lakesql.names import CHANGE, ROW, UNKNOWN_FIELDS
 from lakesql.stream.stream import Envelope
 
 EVENT = "_lakesql_event"
@@ -214,3 +215,37 @@ def row_names(contract: Contract) -> Column:
             return F.json_object_keys(flat_text())
         case _:
             return F.json_object_keys(F.coalesce(F.get_json_object(text, "$.data"), text))
+
+
+_ROW_TEXT = "_lakesql_row_text"
+
+
+def unknown_fields_of(op: Column, contract: Contract) -> list[dict[str, Column]]:
+    """`_lakesql_unknown_fields`, in stages: of the row after a change the fields that are no columns, where the record
+    says what happened in none of them; NULL where there are none, and of changes without such a row.
+
+    The row is looked for in the record's text only where a cheaper look at its names finds others.
+    """
+    known = columns_of(contract)
+    names = F.array(*(F.lit(name) for name in known.names)).cast("array<string>")
+    others = F.filter(F.array_except(row_names(contract), names), lambda name: ~_says_what_happened(name, contract))
+    may_have = F.lit(True) if has_structs(known) else F.coalesce(F.size(others) > 0, F.lit(True))
+    is_asked = op.isin("c", "u", "r") & may_have
+    own_text = F.coalesce(_side_text(contract.envelope, "after"), F.lit(""))
+    text = F.col(_ROW_TEXT)
+    found = F.filter(find_unknown(text, known), lambda field: ~_says_what_happened(field["path"], contract))
+    unknown = F.when(text == "", untold_record()).when(F.size(found) > 0, found)
+    return [{_ROW_TEXT: F.when(is_asked, own_text)}, {UNKNOWN_FIELDS: F.when(text.isNotNull(), unknown)}]
+
+
+def _says_what_happened(name: Column, contract: Contract) -> Column:
+    """Whether a field beside those of the row is the envelope's own."""
+    match contract.envelope:
+        case "debezium_flat":
+            return is_added(name, contract.add_fields_prefix)
+        case "dms":
+            return is_flat_op(name)
+        case "debezium" | "none":
+            return F.lit(False)
+        case _:
+            assert_never(contract.envelope)

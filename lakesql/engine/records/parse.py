@@ -368,8 +368,7 @@ def _read(contract: Contract) -> dict[str, Column]:
         **texts,
     }
     if contract.unknown_fields != "ignore":
-        known = T.StructType([T.StructField(column.name, column.type) for column in contract.columns])
-        found[UNKNOWN_FIELDS] = F.when(F.col(ROW).isNotNull(), find_unknown(_text(), known))
+        found[UNKNOWN_FIELDS] = F.when(F.col(ROW).isNotNull(), find_unknown(_text(), columns_of(contract)))
     if (is_infinite := _has_infinite(contract)) is None:
         return found
     without = from_json(F.regexp_replace(_text(), WORD_FOR_NUMBER, "0"), _text_type(contract))
@@ -379,6 +378,11 @@ def _read(contract: Contract) -> dict[str, Column]:
         return F.when(read[CORRUPT].isNull(), taken).otherwise(own)
 
     return {**found, _FINITE: F.when(is_infinite, bound(without, finite))}
+
+
+def columns_of(contract: Contract) -> T.StructType:
+    """The columns of a contract with their types."""
+    return T.StructType([T.StructField(column.name, column.type) for column in contract.columns])
 
 
 def _read_by_schema(contract: Contract) -> dict[str, Column]:
@@ -577,9 +581,14 @@ def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
     faults += _column_faults(contract, has_text=contract.format in ("json", "csv"))
     if contract.unknown_fields != "ignore":
         unknown = F.col(UNKNOWN_FIELDS)
-        holds = unknown.isNotNull() if contract.unknown_fields == "dead_letter" else is_untold(unknown)
-        faults.append(_RecordFault(holds, UNDECLARED_FIELD, lambda: say_unknown(unknown)))
+        faults.append(_RecordFault(is_undeclared(unknown, contract), UNDECLARED_FIELD, lambda: say_unknown(unknown)))
     return tuple(faults)
+
+
+def is_undeclared(unknown: Column, contract: Contract) -> Column:
+    """Whether a record is bad for its fields that are no columns: where they are to be kept, as they are not to be
+    told apart."""
+    return unknown.isNotNull() if contract.unknown_fields == "dead_letter" else is_untold(unknown)
 
 
 def _header_faults(contract: Contract) -> list[_RecordFault]:

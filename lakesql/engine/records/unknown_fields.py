@@ -29,6 +29,11 @@ def is_untold(unknown: Column) -> Column:
     return F.coalesce(F.exists(unknown, lambda field: field["value"].isNull()), F.lit(False))
 
 
+def untold_record() -> Column:
+    """What `find_unknown` says of a document whose own fields cannot be told apart."""
+    return F.array(_field(F.lit(""), F.lit(None).cast("string")))
+
+
 def rescued_text(unknown: Column) -> Column:
     """The JSON object that has the unknown fields by their paths; NULL where there are none.
 
@@ -79,9 +84,14 @@ def say_unknown(unknown: Column) -> Column:
 def _may_have_unknown(text: Column, columns: T.StructType) -> Column:
     """Whether there may be unknown fields, asked cheaply: without regard to values and places."""
     keys = F.json_object_keys(text)
-    if any(_has_struct(field.dataType) for field in columns.fields):
+    if has_structs(columns):
         return F.lit(True)
     return F.coalesce(F.size(F.array_except(keys, _names(columns))) > 0, F.lit(True))
+
+
+def has_structs(columns: T.StructType) -> bool:
+    """Whether names alone do not say whether there are unknown fields: within a column there may be some."""
+    return any(_has_struct(field.dataType) for field in columns.fields)
 
 
 def _unknown_in(text: Column, wanted: T.DataType, path: Column | None) -> Column:
@@ -142,7 +152,7 @@ def _is_whole(found: Column, text: Column) -> Column:
 
 def _told_apart(text: Column, begins: str, is_whole: Column, path: Column | None, fields: Column) -> Column:
     """The fields of a value that `begins` so, where all within it was found; else one that has no value."""
-    untold = F.array(_field(F.lit("") if path is None else path, F.lit(None).cast("string")))
+    untold = untold_record() if path is None else F.array(_field(path, F.lit(None).cast("string")))
     is_there = F.coalesce(text.rlike(begins), F.lit(False))
     return F.when(~is_there, _none()).when(is_whole, fields).otherwise(untold)
 

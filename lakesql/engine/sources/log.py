@@ -22,7 +22,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.log_frame import RAW, as_frame
 from lakesql.engine.sources.log_reader import LogReader, TopicPage, find_expired
 from lakesql.engine.sources.spark_source import Place, PlannedBatches, Planning, SparkSource, check_origin
-from lakesql.source.log import LogSource
+from lakesql.source.log import BEHIND_MS, LogSource
 from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import Position, SourceState
 
@@ -137,9 +137,12 @@ class LogBatches(PlannedBatches):
         return self._reader.read_between(start or {}, end)
 
     def report(self, position: Position) -> Mapping[str, Any]:
-        """Where it stands and where its topics end, where both are numbers."""
-        if position is None or not self._reader.source.loaded().numbers_records:
+        """Where it stands and where its topics end, where both are numbers; else the time that it is behind."""
+        if position is None:
             return {}
+        if not self._reader.source.loaded().numbers_records:
+            behind_ms = self._reader.behind_ms
+            return {} if behind_ms is None else {BEHIND_MS: behind_ms}
         return {"endOffset": position, "latestOffset": self._reader.ends(position)}
 
     def close(self) -> None:

@@ -51,6 +51,7 @@ class LogReader:
     query: str
     _logs: dict[str, Log] = field(default_factory=dict)
     _reached: tuple[Position, Position] = (None, None)
+    _behind_ms: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, binding: StreamBinding) -> LogReader:
@@ -94,6 +95,12 @@ class LogReader:
         for topic in self.topics:
             self.log(topic).settle()
         return self.ends(position)
+
+    @property
+    def behind_ms(self) -> int | None:
+        """How much older than the newest record of its partition that one is up to which a batch has read it, at most;
+        None where no log has said it."""
+        return max(self._behind_ms.values(), default=None)
 
     def release(self, position: LogPosition) -> None:
         """Let go of what lies before a position."""
@@ -190,8 +197,12 @@ class LogReader:
                 page_size = sum(len(record.value or b"") for record in page.records)
                 room.spend(len(page.records), page_size)
                 count, size = count + len(page.records), size + page_size
+                if page.behind_ms is not None:
+                    self._behind_ms[topic, partition] = page.behind_ms
                 if count >= room.share or size >= room.share_bytes:
                     return
+            if until is None and (topic, partition) in self._behind_ms:
+                self._behind_ms[topic, partition] = 0
         except LogExpiredError as error:
             what = f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}"
             raise TransientError.of("data-lost", what, fix="The next try says what to do.") from None

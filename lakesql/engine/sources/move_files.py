@@ -13,10 +13,13 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.gateway import is_missing_file, java_class
 from lakesql.location import local_folder
 from lakesql.source.pattern import without_scheme
 from lakesql.source.seen_files import SeenFile
+
+S3_SYSTEM = "S3AFileSystem"
+"""Hadoop's class for buckets of S3."""
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """Why a file system makes no second name of a file: the other one is on another disk, or it cannot."""
@@ -117,7 +120,8 @@ def move_there(session: SparkSession, file: SeenFile, target: str) -> bool:
         return False
     folder, _, last = target.rpartition("/")
     path, why = java_class("org.apache.hadoop.fs.Path"), f"{file.path} cannot be moved to {target}"
-    _asked(lambda: system.mkdirs(path(folder)), why)
+    if not _is_s3(system):  # where keys have no folders
+        _asked(lambda: system.mkdirs(path(folder)), why)
     for name in _names(last, file.modified_ms):
         wanted = path(f"{folder}/{name}")
         if not _asked(lambda wanted=wanted: system.exists(wanted), why):
@@ -141,10 +145,23 @@ def _is_same(system: Any, one: Any, other: Any) -> bool:
 
 
 def _is_as_read_there(system: Any, place: Any, file: SeenFile) -> bool:
-    why = f"{file.path} cannot be looked at"
-    if not _asked(lambda: system.exists(place), why):
-        return False
-    return bool(_asked(lambda: system.getFileStatus(place).getModificationTime() == file.modified_ms, why))
+    try:
+        modified_ms = int(system.getFileStatus(place).getModificationTime())
+    except Py4JJavaError as error:
+        if is_missing_file(error):
+            return False
+        raise OSError(f"{file.path} cannot be looked at: {error.java_exception}") from None
+    return modified_ms == file.modified_ms or (_is_s3(system) and is_same_second(modified_ms, file.modified_ms))
+
+
+def is_same_second(asked_ms: int, listed_ms: int) -> bool:
+    """Whether S3 has said one time of an object twice: some services list milliseconds, as MinIO does, and all of them
+    answer in whole seconds where one object is asked for."""
+    return asked_ms % 1000 == 0 and asked_ms == listed_ms // 1000 * 1000
+
+
+def _is_s3(system: Any) -> bool:
+    return str(system.getClass().getSimpleName()) == S3_SYSTEM
 
 
 def _asked(ask: Any, why: str) -> Any:

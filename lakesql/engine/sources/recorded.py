@@ -24,7 +24,7 @@ from lakesql.source.stream_state import THROUGH, Position
 
 _RECORDED_TYPE = (
     "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>,"
-    "key_base64:string,value_base64:string>"
+    "key_base64:string,value_base64:string,topic:string>"
 )
 
 
@@ -82,7 +82,7 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
     return rows.select(
         _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
         F.when(is_record, value).otherwise(F.col("value").cast("binary")).alias("value"),
-        "topic",
+        F.coalesce(F.col("r.topic"), F.col("topic")).alias("topic"),
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
         F.timestamp_millis("r.timestamp").alias("timestamp"),

@@ -114,7 +114,8 @@ def say_unsent(select: Select) -> str:
         column.name
         for stream in select.streams.values()
         for column in stream.columns
-        if column.name not in (*select.feed_keys.values(), *select.unused_of(stream)) and column.type.startswith(_LARGE)
+        if column.name not in (*select.feed_keys.values(), *select.unused_of(stream))
+        if column.type.startswith(_LARGE) and not column.is_rescued
     ]
     kept = [name for name in large if name in select.kept]
     lost = [name for name in large if name not in select.kept]
