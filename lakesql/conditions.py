@@ -68,8 +68,8 @@ CONDITIONS: dict[str, Condition] = {
         "Write a column, then `desc` and `nulls first` or `nulls last` as needed; a zorder stands by itself.",
     ),
     "bad-output-dir": Condition(
-        "`lakesql compile --output-dir` would overwrite a file that lakesql did not write, or write among the models; or "
-        "`lakesql docs --output` names a folder that holds something else than a site.",
+        "`lakesql compile --output-dir` would overwrite a file that lakesql did not write, or write among the models; "
+        "or `lakesql docs --output` names a folder that holds something else than a site.",
         "Name a folder for compiled files alone, such as `compiled`, or for the site alone.",
     ),
     "bad-partition": Condition(
