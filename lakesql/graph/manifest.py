@@ -251,8 +251,9 @@ def load_manifest(
 def with_texts(manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
     """The manifest with other texts of some models' files, by their paths, as an editor has them in memory.
 
-    Streams, macros and settings are as they were, and so is who is said to read whom.
-    Raises `ProjectError` with what is wrong with the files, and where they read what is not there.
+    Streams, macros and settings are as they were. What is checked between models is whether what they read is there,
+    and no circle: no tables of one name, no folders of one place.
+    Raises `ProjectError` with what is wrong.
     """
     problems: list[Problem] = []
     models = dict(manifest.models)
@@ -269,7 +270,16 @@ def with_texts(manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
     problems.extend(_check_references(changed, manifest.streams, manifest.seeds, known, True))
     if problems:
         raise ProjectError(problems)
-    return replace(manifest, models=models, texts={**manifest.texts, **texts})
+    graph = manifest.graph
+    if any(_edges(model) != _edges(manifest.models[name]) for name, model in changed.items()):
+        graph = build_graph(_graph_nodes(manifest.settings.name, manifest.streams, models, manifest.seeds))
+    return replace(manifest, models=models, graph=graph, texts={**manifest.texts, **texts})
+
+
+def _edges(model: Model) -> frozenset[tuple[str, str]]:
+    """What a model reads, each by how it is read."""
+    refs = {("ref", found.name) for found in model.facts.refs}
+    return frozenset({*refs, *(("stream", found.name) for found in model.facts.streams)})
 
 
 def _with_pulled_schemas(

@@ -14,7 +14,7 @@ def optional_sides(select: exp.Select) -> frozenset[str]:
     optional: set[str] = set()
     for join in select.args.get("joins") or ():
         own = join.this.alias_or_name.lower()
-        side = join.side.upper()
+        side = "" if join.kind.upper() in ("SEMI", "ANTI") else join.side.upper()
         optional |= {own} if side in ("LEFT", "FULL") else set()
         optional |= {*before} if side in ("RIGHT", "FULL") else set()
         before.append(own)

@@ -131,3 +131,11 @@ def test_comments_are_read(comment: str, codes: tuple[tuple[str, ...], ...]) -> 
 )
 def test_comments_of_yaml_are_read(line: str, count: int) -> None:
     assert len(read_noqas("streams/a.yml", f"streams:\n{line}\n").noqas) == count
+
+
+def test_a_fix_that_would_close_a_circle_is_left_out(tmp_path: Path) -> None:
+    first = "{{ config(mode='table') }}\nSELECT order_id FROM lake.sample.second\n"
+    second = "{{ config(mode='table') }}\nSELECT order_id FROM {{ ref('first') }}\n"
+    manifest = load(lay(tmp_path, {"models/first.sql": first, "models/second.sql": second}))
+    assert [finding.code for finding in find(manifest) if finding.edits] == ["LK056"]
+    assert fix_texts(manifest.texts, lambda changed: find(with_texts(manifest, changed))).texts == {}

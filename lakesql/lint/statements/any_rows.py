@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from sqlglot import exp
+
 from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 
@@ -39,7 +41,8 @@ LIMIT 10
         """Each such LIMIT."""
         for read in model.selects:
             limit = read.select.args.get("limit")
-            if limit is not None and not read.select.args.get("order"):
+            asks_for_any = read.select.find_ancestor(exp.Exists) is not None
+            if limit is not None and not read.select.args.get("order") and not asks_for_any:
                 yield model.found_at(limit, "LIMIT takes any rows, as nothing orders them.", "Add ORDER BY.")
 
 

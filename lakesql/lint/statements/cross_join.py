@@ -44,6 +44,8 @@ JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id
             for join in read.select.args.get("joins") or ():
                 if not isinstance(join.this, exp.Table | exp.Subquery) or _is_said(model, read, join):
                     continue
+                if _has_one_row(join.this):
+                    continue
                 name = join.this.alias_or_name
                 if not isinstance(join.this.this, exp.Func) and not _is_compared(read, name.lower()):
                     what = f"Each row meets each row of '{name}': no condition joins them."
@@ -68,6 +70,14 @@ def _is_said(model: LintedModel, read: SelectRead, join: exp.Join) -> bool:
 
 
 _SIGNS = frozenset({TokenType.COMMA, TokenType.JOIN, TokenType.CROSS})
+
+
+def _has_one_row(table: exp.Expr) -> bool:
+    """Whether it is a query that aggregates all rows: a number that is wanted beside each row."""
+    query = table.this
+    if not isinstance(table, exp.Subquery) or not isinstance(query, exp.Select) or query.args.get("group"):
+        return False
+    return any(item.find(exp.AggFunc) for item in query.expressions)
 
 
 def _is_compared(read: SelectRead, name: str) -> bool:

@@ -21,8 +21,8 @@ class ImplicitCast:
     name: ClassVar[str] = "implicit-cast"
     finds: ClassVar[str] = "A text is compared with a number or a time, which Spark makes of it first."
     why: ClassVar[str] = (
-        "Spark casts the text. One that is no number ends the query, `'7'` and `'007'` become equal, and no file is "
-        "skipped by its statistics, as each value is cast before it is compared."
+        "Spark casts the text. One that is no number ends the query, and `'7'` and `'007'` become equal. Where the "
+        "text is a column, no file is skipped by its statistics: each value is cast before it is compared."
     )
     example: ClassVar[Mapping[str, str]] = {
         "models/cart_seven.sql": """{{ config(mode='append') }}

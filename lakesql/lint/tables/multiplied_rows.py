@@ -47,7 +47,7 @@ JOIN {{ ref('price_list') }} AS p ON p.status = c.status AND p.customer_id = c.c
         for read in model.selects:
             for join in read.select.args.get("joins") or ():
                 table = join.this
-                if not isinstance(table, exp.Table) or join.kind.upper() in ("SEMI", "ANTI"):
+                if not isinstance(table, exp.Table) or join.kind.upper() in ("SEMI", "ANTI") or join.method:
                     continue
                 key = keys.get(tuple(part.name.lower() for part in table.parts), ())
                 missing = [column for column in key if column.lower() not in _compared(join, table, read)]
@@ -66,14 +66,14 @@ def _keys_by_table(model: LintedModel) -> Iterator[tuple[tuple[str, ...], tuple[
 
 
 def _compared(join: exp.Join, table: exp.Table, read: SelectRead) -> set[str]:
-    """The columns of a table that a join's condition says to be equal to something."""
+    """The columns of a table that a join's condition says to be equal to something, or of which it may be."""
     named = {identifier.name.lower() for identifier in join.args.get("using") or ()}
     called = (table.alias or table.name).lower()
     where = read.select.args.get("where")
     for condition in (join.args.get("on"), where.this if where is not None else None):
         for equal in condition.find_all(exp.EQ, exp.NullSafeEQ) if condition is not None else ():
             for side in (equal.left, equal.right):
-                if isinstance(side, exp.Column) and read.source_of(side) == called:
+                if isinstance(side, exp.Column) and read.source_of(side) in (called, None):
                     named.add(side.name.lower())
     return named
 
