@@ -44,7 +44,7 @@ COMMANDS = {
     "forecast": "Forecast commits, files, snapshots and metadata of tables, by the model's trigger and by others.",
     "infer": "Write a stream's contract from samples of files or of a topic, for review.",
     "record": "Record a sample of a stream's topics, to run models without the broker.",
-    "schema": "Write the newest schemas of streams' subjects into the project: `lakesql schema pull`.",
+    "schema": "Write what is known of streams elsewhere into the project: `lakesql schema pull`.",
     "maintain": "Maintain the tables of models: their own, their dead letters, and deleted keys that they remember.",
     "replay": "Read a model's dead letters again, through the model and its streams as they are now.",
     "rewind": "Make a model continue from another position.",

@@ -59,8 +59,20 @@ def lint(
     finally:
         gc.enable()
     kept.save()
+    found = [*_once(manifest, found)]
     found += _find_in_project(manifest, files)
     return tuple(sorted(_suppressed(manifest, settings, files, found), key=_order))
+
+
+def _once(manifest: Manifest, found: Iterable[LintFinding]) -> Iterator[LintFinding]:
+    """The findings; of a file that stands for many models each once, as the first of these has it."""
+    shared = {group.path for group in manifest.groups.values()}
+    seen: set[tuple[str, Span]] = set()
+    for finding in found:
+        place = (finding.code, finding.span)
+        if finding.path not in shared or place not in seen:
+            yield finding
+        seen.add(place)
 
 
 def _order(finding: LintFinding) -> tuple[str, int, int, str]:

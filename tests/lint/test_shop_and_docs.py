@@ -72,7 +72,7 @@ def models_of(page: Path) -> list[str]:
     """The models that a page shows as a whole; CALL statements are none, and no SELECT of a data test."""
     blocks = [(kind, textwrap.dedent(text)) for kind, text in BLOCK.findall(page.read_text("utf-8"))]
     models = [text for kind, text in blocks if kind == "sql" and "{{ config(" in text]
-    return [text for text in models if "mode='" in text and "FROM {{" in text]
+    return [text for text in models if "mode='" in text and "FROM {{" in text and "tables={" not in text]
 
 
 def streams_of(page: Path) -> Iterator[str]:

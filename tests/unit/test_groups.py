@@ -13,6 +13,8 @@ from lakesql.compile.compiled import compiled_files
 from lakesql.errors import ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.graph.selector import parse_selection, select_nodes
+from lakesql.lint.lint import lint
+from lakesql.lint.lint_settings import LintSettings
 from lakesql.stream.found_tables import tables_in
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.source_table import tables_text
@@ -122,6 +124,12 @@ def test_a_file_and_properties_may_be_of_one_table(tmp_path: Path) -> None:
     assert manifest.models["mirror.sales_orders"].config.mode == "upsert"
     assert [found.name for found in manifest.models["mirror.sales_orders"].facts.streams] == ["shop__sales_orders"]
     assert manifest.models["mirror.public_orders"].properties.description == "All orders."
+
+
+def test_the_linter_says_once_what_it_finds_in_a_group(tmp_path: Path) -> None:
+    select = "SELECT *, id = '1' AS is_first FROM {{ stream('shop') }}"
+    manifest = load(tmp_path, {"models/mirror.sql": f"{{{{ config(mode='cdc', tables={{}}) }}}}\n{select}"})
+    assert [found.code for found in lint(manifest, LintSettings(), manifest.models)] == ["LK052"]
 
 
 def test_another_model_reads_one_of_a_group(tmp_path: Path) -> None:

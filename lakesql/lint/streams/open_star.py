@@ -44,7 +44,9 @@ FROM {{ stream('product_changes') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each star over such a stream."""
+        """Each star over such a stream; not of a group's models, which follow their tables."""
+        if model.model.member is not None:
+            return
         for read in model.selects:
             names = {name for _, source in read.sources for name in source.streams}
             streams = [model.select.streams[name] for name in sorted(names) if name in model.select.streams]
