@@ -169,7 +169,7 @@ def run_selected(
             review = _review_change(options, manifest, names)
         project.write_manifest(manifest, compiled)
         if not names:
-            return 1 if manifest.lacks_tables(names) else 0
+            return _exit_code(manifest, names)
 
         from lakesql.cli.render import open_emitter
         from lakesql.run.nothing_new import report_nothing_new
@@ -185,7 +185,7 @@ def run_selected(
                 yield emit
 
         if is_plain and review is None and report_nothing_new(manifest, selects, open_events, how.fail_if_empty):
-            return 1 if manifest.lacks_tables(names) else 0
+            return _exit_code(manifest, names)
         from lakesql.run.models import run_models
 
         jobs_by = _choose_jobs(manifest, work, how, rebuild_from, build)
@@ -202,7 +202,12 @@ def run_selected(
                 seeds=build.seeds if build is not None else None,
                 reload=partial(project.load_project, options, asks=True),
             )
-            return 0 if succeeded and not manifest.lacks_tables(names) else 1
+            return _exit_code(manifest, names, succeeded=succeeded)
+
+
+def _exit_code(manifest: Manifest, names: Sequence[str], *, succeeded: bool = True) -> int:
+    """0 where all that was to be done is done, the tables that have come into the feeds of groups among it."""
+    return 0 if succeeded and not manifest.lacks_tables(names) else 1
 
 
 def _review_change(options: Options, manifest: Manifest, names: Sequence[str]) -> RunReview | None:

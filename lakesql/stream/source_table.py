@@ -89,7 +89,8 @@ def read_source_table(node: Node) -> SourceTable:
 def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
     """The stream of one table: its topic, or its changes in the one topic, with the table's columns and key.
 
-    Raises `ProjectError` where the schema says what no column of a table can be.
+    Raises `ProjectError` where the schema says what no column of a table can be, and where there is none
+    (`no-columns`).
     """
     origin = stream.origin.one_topic(table.topic) if table.topic else stream.origin
     own = replace(
@@ -103,6 +104,15 @@ def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
     )
     if table.columns:
         return replace(own, columns=table.columns, is_open=False)
+    if not table.schema_fields:
+        raise ProjectError.of(
+            "no-columns",
+            f"Nothing says which columns table '{table.name}' of stream '{stream.name}' has.",
+            why="Its records carry no schema.",
+            fix="Let the connector write schemas (value.converter.schemas.enable=true), or declare the `columns` of the "
+            "table under `source_tables`.",
+            place=table.place,
+        )
     columns = merge_fields((), map(parse_field, table.schema_fields)).columns
     return with_columns(replace(own, is_open=True), columns, table.schema_fields, table.key)
 
