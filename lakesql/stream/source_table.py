@@ -109,8 +109,8 @@ def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
             "no-columns",
             f"Nothing says which columns table '{table.name}' of stream '{stream.name}' has.",
             why="Its records carry no schema.",
-            fix="Let the connector write schemas (value.converter.schemas.enable=true), or declare the `columns` of the "
-            "table under `source_tables`.",
+            fix="Let the connector write schemas (value.converter.schemas.enable=true), or declare the `columns` of "
+            "the table under `source_tables`.",
             place=table.place,
         )
     columns = merge_fields((), map(parse_field, table.schema_fields)).columns

@@ -21,6 +21,8 @@ from lakesql.cli.init import write_project
 from lakesql.conditions import CONDITIONS
 from tests.site.hostile import LONG_COLUMN, ODD_COLUMN, SCRIPT, write_broken, write_hostile
 
+pytestmark = pytest.mark.checks
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -193,7 +195,14 @@ def test_the_site_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
     write_project(tmp_path / "shop", "shop")
     command = [sys.executable, "-m", "lakesql", "docs", "--serve", "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1"}
-    served = subprocess.Popen(command, cwd=tmp_path / "shop", stdout=subprocess.PIPE, text=True, env=environment)
+    served = subprocess.Popen(
+        command,
+        cwd=tmp_path / "shop",
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=hear_interrupts,
+    )
     try:
         assert served.stdout is not None
         served.stdout.readline()
@@ -207,6 +216,11 @@ def test_the_site_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
     finally:
         served.kill()
         served.wait()
+
+
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores the signal of Ctrl-C, and hands that on to what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_checks_have_their_last_results(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
