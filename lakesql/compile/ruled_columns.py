@@ -26,13 +26,14 @@ def ruled_views(model: Model, streams: Mapping[str, Stream]) -> dict[tuple[str, 
         return {}
     if problems := [*_check_key(model, member, stream)]:
         raise ProjectError(problems)
-    items = [item for column in stream.columns for item in _items(member, column)]
-    if not items:
+    ruled = [column for column in stream.columns if member.rule_of(column.name) is not None]
+    items = [item for column in ruled for item in _items(member, column)]
+    if not items and len(ruled) == len(stream.columns):
         what = f"The rules of group '{member.group}' leave table '{member.source_table}' no column."
         raise ProjectError.of("group-column", what, place=model.option_place("tables"))
-    columns = ",\n  ".join(items)
-    text = f"SELECT\n  {columns},\n  _record, _change\nFROM {identifier(stream.name)}"
-    return {(stream.name.lower(),): text}
+    # Columns that no rule names are not named: another one is no other SELECT.
+    columns = ",\n  ".join([f"* EXCEPT ({', '.join(identifier(column.name) for column in ruled)})", *items])
+    return {(stream.name.lower(),): f"SELECT\n  {columns}\nFROM {identifier(stream.name)}"}
 
 
 def _check_key(model: Model, member: GroupMember, stream: Stream) -> Iterator[Problem]:
@@ -48,14 +49,11 @@ def _check_key(model: Model, member: GroupMember, stream: Stream) -> Iterator[Pr
 
 
 def _items(member: GroupMember, column: Column) -> Iterator[str]:
+    """What stands in the place of a column that a rule names; nothing where it is left out."""
     rule = member.rule_of(column.name)
-    name = identifier(column.name)
-    if rule is None:
-        yield name
-        return
-    value = _value(rule, column)
+    value = _value(rule, column) if rule is not None else ""
     if value:
-        yield f"{value} AS {name}"
+        yield f"{value} AS {identifier(column.name)}"
 
 
 def _value(rule: ColumnRule, column: Column) -> str:

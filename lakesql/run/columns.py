@@ -49,7 +49,6 @@ def find_recorded(manifest: Manifest) -> Manifest:
         folder = source.recording if source is not None else None
         if folder is None:
             found = kept.get(stream)
-            found = _with_declared(found, stream) if found and stream.schema_fields else found
         else:
             found = find_columns(newest_recorded(stream.origin, folder), stream)
             if found and not found.schema_fields:
@@ -57,13 +56,15 @@ def find_recorded(manifest: Manifest) -> Manifest:
                 fix = f"Declare them: {_as_yaml(found.columns)}"
                 text = what + ", ".join(column.name for column in found.columns) + "."
                 warnings.append(Problem("columns-guessed", text, fix=fix, place=stream.place))
+        if found and stream.schema_fields:
+            found = _with_declared(found, stream)
         if found:
             streams[stream.name] = with_columns(stream, found.columns, found.schema_fields, found.key)
     return replace(manifest, streams=streams, warnings=tuple(warnings))
 
 
 def _with_declared(found: FoundColumns, stream: Stream) -> FoundColumns | None:
-    """What was found in a topic last, with the schema that the project declares of it; None where the two clash."""
+    """What was found in a topic, with the schema that the project declares of its table; None where the two clash."""
     kept = [parse_field(text) for text in found.schema_fields]
     merged = merge_fields(kept, map(parse_field, stream.schema_fields))
     if merged.clashing:
@@ -173,8 +174,9 @@ def _rows(events: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
-    """Those of the streams that declare no columns, but for the feeds of groups: nobody reads these as they are."""
-    feeds = {group.stream for group in manifest.groups.values()}
+    """Those of the streams that declare no columns, but for the feeds of groups which no model reads as they are."""
+    read = {found.name for model in manifest.models.values() for found in model.facts.streams}
+    feeds = {group.stream for group in manifest.groups.values()} - read
     wanted = set(names) - feeds
     return [stream for name, stream in manifest.streams.items() if stream.is_open and name in wanted]
 

@@ -195,6 +195,22 @@ def test_a_file_of_tables_reads_as_what_was_found(tmp_path: Path) -> None:
     )
 
 
+def test_what_a_file_declares_of_a_table_counts_beside_its_recording(tmp_path: Path) -> None:
+    """A pull request that changes the schema changes the columns, before any record has them."""
+    fields = "[{field: id, type: int64}, {field: n, type: int64}, {field: extra, type: string}]"
+    table = f"source_tables: [{{stream: shop, name: public.a, topic: shop.public.a, key: [id], fields: {fields}}}]"
+    folder = tmp_path / "recorded/shop.public.a"
+    folder.mkdir(parents=True)
+    recorded = '[{"field": "id", "type": "int64"}, {"field": "n", "type": "int32"}]'
+    schema = f'{{"fields": [{{"field": "after", "fields": {recorded}}}]}}'
+    event = '{"op": "c", "after": {"id": 1, "n": 2}, "source": {"schema": "public", "table": "a"}}'
+    line = f'{{"key": {{"id": 1}}, "value": {{"schema": {schema}, "payload": {event}}}, '
+    (folder / "part-1.jsonl").write_text(line + '"partition": 0, "offset": 0, "timestamp": 0}\n')
+    manifest = load(tmp_path, {"streams/shop.yml": FEED + table})
+    columns = {column.name: column.type for column in manifest.streams["shop__public_a"].columns}
+    assert columns == {"id": "bigint", "n": "bigint", "extra": "string"}
+
+
 @pytest.mark.parametrize(
     ("new_tables", "conditions", "lacks"),
     [("create", [], False), ("refuse", ["new-table"], True), ("ignore", ["table-left-out"], False)],
