@@ -21,7 +21,6 @@ from lakesql.project.files import SourceFile
 from lakesql.project.profiles import Target
 from lakesql.stream.source_table import SourceTable, stream_of_table
 from lakesql.stream.stream import Stream
-from lakesql.template.template import read_config_again
 
 STANDS_FOR_KEY = node_of(["key"], Place(""))
 """The keys of a table of which nothing is known."""
@@ -294,16 +293,17 @@ def _names_of(
         if first.name == table.name and first is not table:
             continue  # it is declared twice, which is said elsewhere
         if first is not table:
-            problem = Problem(
+            same = Problem(
                 "duplicate-name",
                 f"Tables '{first.name}' and '{table.name}' would both be '{group.name}.{name}'.",
                 "Capitals make no difference, and what no name may have becomes `_`.",
                 f"Give one another name: tables={{'rename': {{'{table.name}': '{name}_2'}}}}.",
                 group.place,
             )
-            (problems if table.is_declared else remarks).append(
-                problem if table.is_declared else _unfit(group, table, problem)
-            )
+            if table.is_declared:
+                problems.append(same)
+            else:
+                remarks.append(_unfit(group, table, same))
         elif len(f"{group.name}.{name}") > LONGEST_NAME:
             what = f"The name of table '{table.name}' is too long for a model: {len(name)} characters."
             problems.append(Problem("bad-name", what, "", "Give it another one by 'rename'.", group.place))
@@ -330,7 +330,7 @@ def _member_options(group: ModelGroup, table: SourceTable, defaults: Node) -> Me
 
 def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
     """What the file says over the defaults, with the keys of a table where the mode needs some and none are given."""
-    said = group_said(group)
+    said = group.said
     own = {name: node for name, node in said.entries().items() if name != "tables"}
     if "keys" not in own and _asks_for_keys(group, defaults):
         own["keys"] = keys
@@ -344,11 +344,6 @@ def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
 
 def _asks_for_keys(group: ModelGroup, defaults: Node) -> bool:
     """Whether the mode cannot do without keys."""
-    mode = merge_config(defaults, group_said(group)).get("mode")
+    mode = merge_config(defaults, group.said).get("mode")
     kind = find_mode(str(mode.value), "streams") if mode is not None else None
     return kind is not None and any(field.name == "keys" and field.required for field in fields_of(kind))
-
-
-def group_said(group: ModelGroup) -> Node:
-    """What `config(...)` of the group's file says."""
-    return group.facts.config or read_config_again(group.path, group.source)

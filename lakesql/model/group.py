@@ -13,6 +13,7 @@ from lakesql.errors import Place, ProjectError
 from lakesql.model.column_rules import ColumnRule, read_column_rules
 from lakesql.model.model import TemplateFacts
 from lakesql.stream.source_table import SourceTable
+from lakesql.template.template import read_config_again
 
 NewTables = Literal["create", "refuse", "ignore"]
 
@@ -110,7 +111,7 @@ class GroupConfig:
 class ModelGroup:
     """A model's file that stands for a model for each table of a feed. `members` are the names of these models.
 
-    `said` is what `config(...)` says over the options of the folder, and `stream` the feed.
+    `stream` is the feed that has these tables.
     """
 
     name: str
@@ -126,6 +127,11 @@ class ModelGroup:
     def tables(self) -> Tables:
         """Which tables it stands for."""
         return self.config.tables
+
+    @property
+    def said(self) -> Node:
+        """What the file's `config(...)` says, with the place of each word."""
+        return self.facts.config or read_config_again(self.path, self.source)
 
     @property
     def place(self) -> Place:

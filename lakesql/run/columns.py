@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -15,8 +13,9 @@ from urllib.parse import quote, unquote
 
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest
-from lakesql.project.cache import CacheFile, digest
 from lakesql.project.profiles import Target
+from lakesql.run.kafka_java import open_kafka
+from lakesql.run.kept_streams import KeptStreams
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import StreamOrigin
 from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
@@ -43,7 +42,7 @@ def find_recorded(manifest: Manifest) -> Manifest:
     A stream of which nothing is known stays without columns. Raises `ProjectError` where what was found is no contract.
     """
     streams, warnings = dict(manifest.streams), list(manifest.warnings)
-    kept = _Kept(manifest)
+    kept = _KeptColumns(manifest)
     for stream in _open_streams(manifest, manifest.streams):
         source = manifest.target.connections.get(stream.connection)
         folder = source.recording if source is not None else None
@@ -86,7 +85,7 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
         return manifest
     from lakesql.engine.sources.broker import open_broker  # only here: most projects declare their columns
 
-    streams, kept = dict(manifest.streams), _Kept(manifest)
+    streams, kept = dict(manifest.streams), _KeptColumns(manifest)
     with open_kafka() as jvm:
         for stream, connection in wanted:
             with open_broker(jvm, connection) as broker:
@@ -104,22 +103,9 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
     return replace(manifest, streams=streams)
 
 
-@contextmanager
-def open_kafka() -> Iterator[Any]:
-    """A Java that has Kafka's clients and no Spark, by which a broker is asked before a session is opened."""
-    # Only here: what asks a broker is not loaded for a project that declares its columns.
-    from lakesql.engine.sources.broker import open_java
-    from lakesql.engine.spark.jars import ensure_jars, user_cache
-    from lakesql.engine.spark.java import find_java
-
-    jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), lambda _: None)
-    with open_java(find_java(os.environ), jars) as jvm:
-        yield jvm
-
-
 def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manifest:
     """The project whose open streams have these schema fields, by the streams' names. They are kept."""
-    streams, kept = dict(manifest.streams), _Kept(manifest)
+    streams, kept = dict(manifest.streams), _KeptColumns(manifest)
     for name, texts in found.items():
         stream = streams[name]
         columns = merge_fields((), map(parse_field, texts)).columns
@@ -224,30 +210,21 @@ def _quoted(kind: str) -> str:
     return f'"{kind}"' if re.search(r"[,<>:]", kind) else kind
 
 
-class _Kept:
-    """What was found in the topics of a target's streams, for the commands that ask no broker."""
+class _KeptColumns:
+    """The columns that were found in the topics of a target's open streams."""
 
     def __init__(self, manifest: Manifest) -> None:
-        self._target = manifest.target.name
-        self._names = [f"{self._target}.{name}" for name in manifest.streams]
-        self._file = CacheFile(manifest.outputs.cache / "columns.json")
+        self._kept = KeptStreams(manifest.outputs, "columns.json", manifest.target.name, manifest.streams)
 
     def get(self, stream: Stream) -> FoundColumns | None:
-        kept = self._file.get(self._name(stream), _key_of(stream))
+        kept = self._kept.get(stream)
         if kept is None:
             return None
         merged = merge_fields((), map(parse_field, kept["fields"]))
         return FoundColumns(merged.columns, tuple(kept["fields"]), tuple(kept["key"]))
 
     def put(self, stream: Stream, found: FoundColumns) -> None:
-        self._file.put(self._name(stream), _key_of(stream), {"fields": found.schema_fields, "key": found.key})
+        self._kept.put(stream, {"fields": found.schema_fields, "key": found.key})
 
     def save(self) -> None:
-        self._file.save(self._names)
-
-    def _name(self, stream: Stream) -> str:
-        return f"{self._target}.{stream.name}"
-
-
-def _key_of(stream: Stream) -> str:
-    return digest(stream.connection, str(stream.origin))
+        self._kept.save()

@@ -121,9 +121,7 @@ class GroupWatch:
                 self._say(f"the feed {name} cannot be looked at, and is asked again: {error.problems[0].what}")
             self._is_away = True
             return
-        except (
-            Exception
-        ) as error:  # Java's client has been closed as the run ends, or whatever else: the next look says
+        except Exception as error:  # such as that of a client which closes as the run ends
             _log.warning("The feed %s was not looked at: %s", name, first_line(error))
             return
         self._is_away = False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakesql.errors import Place
+from lakesql.run.kafka_java import open_kafka
 from lakesql.source.kafka import Kafka
 from lakesql.source.log import LogRecord
 from lakesql.source.log_newest import newest_of_topics
@@ -56,16 +56,9 @@ def _newest_of_cluster(
     check: Callable[[Sequence[str]], None],
     say: Callable[[str], None],
 ) -> NewestRecords:
-    # Only here: what asks a cluster is not loaded for a log, or for files.
-    from lakesql.engine.sources.broker import open_broker, open_java
-    from lakesql.engine.spark.jars import ensure_jars, user_cache
-    from lakesql.engine.spark.java import find_java
-    from lakesql.observe.download import download_bars
+    from lakesql.engine.sources.broker import open_broker  # only here: neither a log nor files need it
 
-    java = find_java(os.environ)
-    with download_bars() as show:
-        jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), say, show=show)
-    with open_java(java, jars) as jvm, open_broker(jvm, cluster) as broker:
+    with open_kafka(say) as jvm, open_broker(jvm, cluster) as broker:
         topics = broker.find_topics(origin, place)
         check([*topics])
         return NewestRecords([*topics], broker.read_newest(topics.values(), rows))

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from lakesql.errors import Place
 from lakesql.graph.manifest import FindTables, GroupFeeds, Manifest
-from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
-from lakesql.run.columns import SAMPLE, cluster_of, find_recorded, newest_recorded, open_kafka
+from lakesql.run.columns import SAMPLE, cluster_of, find_recorded, newest_recorded
+from lakesql.run.kafka_java import open_kafka
+from lakesql.run.kept_streams import KeptStreams
 from lakesql.stream.found_tables import tables_in
 from lakesql.stream.source_table import SourceTable, tables_text
 from lakesql.stream.stream import Column, Stream
@@ -112,28 +113,20 @@ PULLED = 100
 
 
 class _KeptTables:
-    """The tables that were found in the topics of a target's feeds, for the commands that ask no broker."""
+    """The tables that were found in the topics of a target's feeds."""
 
     def __init__(self, feeds: GroupFeeds) -> None:
-        self._target = feeds.target.name
-        self._file = CacheFile(feeds.outputs.cache / "tables.json")
-        self._names = [self._name(stream) for stream in feeds.streams]
+        names = [stream.name for stream in feeds.streams]
+        self._kept = KeptStreams(feeds.outputs, "tables.json", feeds.target.name, names)
         self._decode = decoder((SourceTable, Column, Place))
 
     def get(self, stream: Stream) -> Sequence[SourceTable]:
-        found = self._file.get(self._name(stream), _key_of(stream))
+        found = self._kept.get(stream)
         return [] if found is None else self._decode(found)
 
     def add(self, stream: Stream, tables: Sequence[SourceTable]) -> None:
         merged = {table.name: table for table in (*self.get(stream), *tables)}
-        self._file.put(self._name(stream), _key_of(stream), encode([*merged.values()]))
+        self._kept.put(stream, encode([*merged.values()]))
 
     def save(self) -> None:
-        self._file.save(self._names)
-
-    def _name(self, stream: Stream) -> str:
-        return f"{self._target}.{stream.name}"
-
-
-def _key_of(stream: Stream) -> str:
-    return digest(stream.connection, str(stream.origin))
+        self._kept.save()
