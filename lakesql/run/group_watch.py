@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -50,13 +50,17 @@ class WatchedFeed:
 
 
 class GroupWatch:
-    """The thread that looks, from its start until it is closed. `ends` are those of topics of which all was read."""
+    """The thread that looks at `feeds`, by their names, from its start until it is closed.
+
+    `ends` are those of topics of which all was read.
+    """
 
     def __init__(
         self,
         session: SparkSession,
         brokers: Brokers,
         manifest: Manifest,
+        feeds: Iterable[str],
         reload: Callable[[], Manifest] | None,
         emit: Emit,
         ends: Ends,
@@ -66,7 +70,7 @@ class GroupWatch:
         self._reload = reload
         self._emit = emit
         self._clock = time.monotonic
-        found = {name: self._find(manifest, name) for name in _feeds_of(manifest)}
+        found = {name: self._find(manifest, name) for name in feeds}
         self._feeds = {name: feed for name, feed in found.items() if feed is not None}
         for feed in self._feeds.values():
             feed.ends.update((topic, ends[topic]) for topic in feed.models if topic in ends)
@@ -157,10 +161,6 @@ class GroupWatch:
 
     def _say(self, text: str) -> None:
         self._emit(Noted(text, now_ms()))
-
-
-def _feeds_of(manifest: Manifest) -> list[str]:
-    return list(dict.fromkeys(group.stream for group in manifest.groups.values()))
 
 
 def _watched(session: SparkSession, brokers: Brokers, manifest: Manifest, name: str) -> WatchedFeed | None:

@@ -136,7 +136,8 @@ def run_selects(
         from lakesql.run.group_watch import GroupWatch  # only here: few projects have a group
 
         ends = {topic: offsets for each in up_to_date.values() for topic, offsets in each.ends.items()}
-        watch = GroupWatch(context.session, context.brokers, context.manifest, reload, context.emit, ends)
+        feeds = {each.model.member.feed for each in of_groups.values() if each.model.member is not None}
+        watch = GroupWatch(context.session, context.brokers, context.manifest, feeds, reload, context.emit, ends)
         watch.start()
     elif up_to_date and not options.fail_if_empty:
         for each in up_to_date.values():
@@ -358,8 +359,12 @@ class ModelJobs:
         return [name for name in self.watch.take_woken() if name in self.selects or self.is_new(name)]
 
     def is_new(self, model: str) -> bool:
-        """Whether the table of a model has come into a feed since the run began, of a group that the run has."""
-        return model not in self.context.manifest.models
+        """Whether the table of a model has come into a feed since the run began, of a group that the run has whole."""
+        found = self._manifest_of(model).models.get(model)
+        if model in self.context.manifest.models or found is None or found.member is None:
+            return False
+        group = self.context.manifest.groups.get(found.member.group)
+        return group is not None and bool(group.members) and self.selects.keys() >= set(group.members)
 
     def group_of(self, model: str) -> str:
         """The group that a model is one of, of which as many run side by side as the target's `threads`; '' of none."""

@@ -283,13 +283,13 @@ class Supervisor:
         return sum(self.group_of(name) == group for name in at_work) < self.group_limit
 
     def _may_start(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
-        """Whether what the model reads is there: done, or with `continuous` begun, which makes its table.
+        """Whether what the model reads is there: done, or with `continuous` begun, which makes its table, or resting.
 
         With `continuous` one that has failed at its start is not waited for: its table may be there from before.
         """
         others = [runs[name] for name in run.waits_for]
         if self.options.continuous:
-            return all(other.has_run or other.status is not None for other in others)
+            return all(other.has_run or other.is_resting or other.status is not None for other in others)
         is_in_turn = all(runs[name].status is not None for name in run.after)
         return is_in_turn and all(other.status == "success" for other in others)
 

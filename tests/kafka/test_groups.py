@@ -55,7 +55,7 @@ def prefix_of(request: pytest.FixtureRequest) -> str:
 
 
 def run_through(
-    project: Project, steps: list[tuple[Callable[[], bool], Callable[[], object]]], events: list[Event]
+    project: Project, steps: list[tuple[Callable[[], bool], Callable[[], object]]], events: list[Event], *names: str
 ) -> None:
     """Run continuously: each step is taken once what it waits for is so, and the run ends with the last."""
     left, deadline = list(steps), time.monotonic() + 150
@@ -72,7 +72,7 @@ def run_through(
         except AssertionError:
             return True
 
-    project.run(continuous=True, asks=True, until=until, meet=events.append, hangs_after_s=240)
+    project.run(*names, continuous=True, asks=True, until=until, meet=events.append, hangs_after_s=240)
     assert not left, f"{len(left)} of {len(steps)} steps were not reached"
 
 
@@ -101,6 +101,21 @@ def test_tables_are_found_made_and_kept_in_one_run(project: Project, send: Calla
     assert not project.has("public_no")
     batches = [(event.model, event.batch) for event in events if isinstance(event, BatchCommitted)]
     assert sorted(batches) == [(f"mirror.public_{name}", batch) for name in ("orders", "users") for batch in (0, 1)]
+
+
+def test_a_table_that_comes_is_not_added_to_a_run_of_some_of_the_group(
+    project: Project, send: Callable[..., None]
+) -> None:
+    send("orders", "c", *rows(1))
+    send("users", "c", *rows(1))
+    events: list[Event] = []
+    steps = [
+        (has(project, "public_orders", rows(1)), lambda: send("late", "c", *rows(5))),
+        (lambda: True, lambda: send("orders", "c", *rows(2))),
+        (has(project, "public_orders", rows(1, 2)), lambda: time.sleep(3)),
+    ]
+    run_through(project, steps, events, "mirror.public_orders")
+    assert not project.has("public_late") and not project.has("public_users")
 
 
 def test_a_run_of_what_is_there_looks_at_no_table_that_has_nothing_new(

@@ -613,3 +613,10 @@ def test_a_model_that_is_new_in_a_run_is_added_to_it() -> None:
     world = group({"a": [[0]], "new": [[0], [1]]}, {1_000: ["new"], 9_000: ["new"]}, 20_000, later={"new"})
     runs = world.run(continuous=True)
     assert commits(world, "new") == [0, 1] and runs["new"].status == "success"
+
+
+def test_a_model_does_not_wait_for_one_that_rests() -> None:
+    world = group({"a": [[0]], "b": [[0]]}, {}, 20_000)
+    world.groups = {"a": "g"}
+    runs = world.run({"b": {"a"}}, continuous=True, resting={"a"})
+    assert commits(world, "b") == [0] and runs["a"].tally.batches == 0
