@@ -425,10 +425,19 @@ CONDITIONS: dict[str, Condition] = {
         "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
         "Select it and add it to `keys`, use `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
     ),
+    "group-part": Condition(
+        "A run has some models, and not all, of a group that says `consistent=True`.",
+        "Run all of the group: `lakesql run --select GROUP`.",
+    ),
     "group-stream": Condition(
         "The file of a group reads something of which no tables are made: no change feed, files, several streams, "
         "or one that declares columns.",
         "Let it read one change feed by `{{ stream('…') }}` that declares neither `columns` nor a `key`.",
+    ),
+    "group-transactions": Condition(
+        "A group says `consistent=True`, and the feed that it reads does not tell of transactions.",
+        "Leave `consistent` out, or read a connector of Debezium's as it writes: `envelope: debezium`, in JSON, with "
+        "`provide.transaction.metadata=true` in the connector.",
     ),
     "input-expired": Condition(
         "A view says `refresh='incremental'`, and the snapshot of a table that its rows were made of is gone: it "

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.clock import now_ms
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.sources.spark_source import PlannedBatches
+from lakesql.engine.sources.spark_source import BatchPutOffError, PlannedBatches
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.progress.stored import read_offsets
 from lakesql.source.stream_state import Position
@@ -73,7 +73,7 @@ class PlannedQuery:
     @property
     def status(self) -> Mapping[str, bool]:
         """Whether it looks for a batch, or writes one."""
-        return {"isTriggerActive": self._is_busy}
+        return {"isTriggerActive": self._is_busy and not self._batches.is_idle()}
 
     def exception(self) -> Exception | None:
         """Why it ended, if it failed."""
@@ -82,6 +82,7 @@ class PlannedQuery:
     def stop(self) -> None:
         """Begin no batch any more."""
         self._stopping.set()
+        self._batches.interrupt()
 
     def _run(self) -> None:
         try:
@@ -97,10 +98,16 @@ class PlannedQuery:
         until = self._batches.find_last(position) if isinstance(self._trigger, AvailableNow) else None
         while not self._stopping.is_set():
             self._is_busy = True
+            if planned is not None and not self._batches.takes_again(position, planned):
+                return
             end = planned if planned is not None else self._find_end(position, until)
             if end is not None:
                 started_ms = now_ms()
-                self._write_batch(number, position, end, is_planned=planned is not None)
+                try:
+                    self._write_batch(number, position, end, is_planned=planned is not None)
+                except BatchPutOffError:
+                    planned = end
+                    continue
                 number, position, planned = number + 1, end, None
                 self._note(position, started_ms)
                 continue
@@ -134,6 +141,7 @@ class PlannedQuery:
         with ExitStack() as held:
             self._write(self._batches.read(start, end, held), number)
         self._files.write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
+        self._batches.finish()
         if number >= BATCHES_KEPT:
             for folder in ("offsets", "commits"):
                 self._files.remove(f"{folder}/{number - BATCHES_KEPT}")

@@ -31,7 +31,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import planned_batches, read_raw, taken_at_once
-from lakesql.engine.sources.spark_source import Planning
+from lakesql.engine.sources.spark_source import BatchPutOffError, PlannedBatches, Planning
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
@@ -125,7 +125,9 @@ class ModelQuery:
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
         planning = Planning(self.sink.model.name, CheckpointFiles(session, identity.folder), self.sink.emit)
-        planned = None if select.query.stateful else planned_batches(session, bindings, planning)
+        planned: PlannedBatches | None = self.sink.seat
+        if planned is None and not select.query.stateful:
+            planned = planned_batches(session, bindings, planning)
         if planned is not None:
             handle = self._handler(self.sink, write_batch, trigger, session)
             query = PlannedQuery(session, identity.owner, identity.folder, planned, handle, trigger)
@@ -282,6 +284,8 @@ class ModelQuery:
                     if head is not None and sink.keeper is not None:
                         is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
+            except BatchPutOffError:
+                raise
             except Exception as error:
                 batches.stopping.set()
                 batches.fail(FilesSetAside() if _may_start_anew(sink, session, batch, batch_rows, error) else error)
