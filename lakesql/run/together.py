@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesql.clock import now_ms
+from lakesql.engine.ledger.commit import Publication, discard
 from lakesql.engine.ledger.commit_together import commit_of, publish_together
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.sources.planned_files import name_some
@@ -117,7 +118,8 @@ class GroupRounds:
         every_ms = min(triggers, default=target.trigger.length_ms)
         interval_s = every_ms / 1000 if self._continuous else None
         publish = partial(publish_together, catalog=catalog)
-        rounds = self._rounds[group.name] = Rounds(members, feed.plan, publish, interval_s, target.threads, say)
+        rounds = Rounds(members, feed.plan, publish, _discard, interval_s, target.threads, say)
+        self._rounds[group.name] = rounds
         self._feeds[group.name] = feed
         return rounds
 
@@ -136,6 +138,10 @@ class GroupRounds:
                 _name_of, manifest, group, {model.member.source_table for model in members.values() if model.member}
             ),
         )
+
+
+def _discard(publication: Publication) -> None:
+    discard(publication.staged)
 
 
 def _transaction_topic(topics: Mapping[str, tuple[str, ...]]) -> str:

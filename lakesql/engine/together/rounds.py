@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lakesql.engine.ledger.commit import HeadMovedError, Publication, discard
+from lakesql.engine.ledger.commit import HeadMovedError, Publication
 from lakesql.engine.ledger.commit_together import OneFailedError, Published
 from lakesql.engine.sources.planned_files import name_some
 from lakesql.engine.sources.spark_source import BatchPutOffError
@@ -63,11 +63,12 @@ class Rounds:
         members: Iterable[str],
         plan: Plan,
         publish: Publish,
+        discard: Callable[[Publication], None],
         interval_s: float | None,
         slots: int,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._plan, self._publish, self._interval_s = plan, publish, interval_s
+        self._plan, self._publish, self._discard, self._interval_s = plan, publish, discard, interval_s
         self._say = tell
         self._seats = {member: _Place() for member in members}
         self._slots = threading.Semaphore(slots)
@@ -287,7 +288,7 @@ class Rounds:
     def _put_off(self, offered: Mapping[str, Publication]) -> None:
         """Have models stage their batches again in the round that follows."""
         for name, publication in offered.items():
-            discard(publication.staged)
+            self._discard(publication)
             self._answer(name, BatchPutOffError())
         self._changed.notify_all()
 

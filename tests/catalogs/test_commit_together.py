@@ -1,0 +1,95 @@
+"""The commits of several tables as one, in each catalog: all of them or none, where the catalog can do that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakesql.engine.ledger.commit import Publication, Replacement, begin_commit, replacement_of, stage
+from lakesql.engine.ledger.commit_together import CommitRefusedError, CommitTogether, commit_of, publish_together
+from lakesql.engine.ledger.snapshots import load_table
+from lakesql.ledger.entry import Entry
+from lakesql.model.table_name import TableName
+from tests.catalogs.places import Place
+
+NAMES = ("first", "second")
+
+
+@pytest.fixture
+def session(place: Place) -> SparkSession:
+    return place.lake.session
+
+
+@pytest.fixture
+def together(place: Place, session: SparkSession) -> CommitTogether:
+    return commit_of(place.lake.catalog, session)
+
+
+@pytest.fixture
+def tables(place: Place, session: SparkSession, request: pytest.FixtureRequest) -> Iterator[dict[str, TableName]]:
+    catalog = place.lake.catalog.profile.name
+    namespace = f"together_{request.function.__name__[5:30]}"
+    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")
+    found = {name: TableName(catalog, namespace, name) for name in NAMES}
+    for table in found.values():
+        session.sql(f"CREATE TABLE {table} (id bigint) USING iceberg")
+    yield found
+    for table in found.values():
+        session.sql(f"DROP TABLE {table}")
+
+
+def staged(session: SparkSession, table: TableName, number: int) -> Publication:
+    """An INSERT that nobody sees yet."""
+    statement = f"INSERT INTO {table} VALUES ({number})"
+    made = stage(session, begin_commit(load_table(session, table)), statement)
+    return Publication(made, Entry(model=table.name, checkpoint="c", batch=number, offsets="{}", query="q"), table)
+
+
+def ids(session: SparkSession, table: TableName) -> list[int]:
+    return sorted(row["id"] for row in session.sql(f"SELECT id FROM {table}").collect())
+
+
+def replaced(publication: Publication) -> Replacement:
+    found = replacement_of(publication, is_again=False)
+    assert isinstance(found, Replacement)
+    return found
+
+
+def test_both_tables_are_committed(
+    session: SparkSession, together: CommitTogether, tables: dict[str, TableName]
+) -> None:
+    for number in (1, 2):
+        publications = {name: staged(session, table, number) for name, table in tables.items()}
+        published = publish_together(publications, together)
+        assert published.heads.keys() == tables.keys() and not published.moved
+        for name, table in tables.items():
+            assert ids(session, table) == [*range(1, number + 1)]
+            head = load_table(session, table).currentSnapshot()
+            assert head.snapshotId() == published.heads[name].id
+            assert head.summary().get("lakesql.batch") == str(number)
+
+
+def test_none_is_committed_where_one_was_changed_meanwhile(
+    session: SparkSession, together: CommitTogether, tables: dict[str, TableName]
+) -> None:
+    replacements = [replaced(staged(session, table, 1)) for table in tables.values()]
+    session.sql(f"INSERT INTO {tables['second']} VALUES (7)")
+    with pytest.raises(CommitRefusedError):
+        together.commit(replacements)
+    assert ids(session, tables["second"]) == [7]
+    assert ids(session, tables["first"]) == ([] if together.is_atomic else [1])
+
+
+def test_one_that_must_be_staged_again_holds_the_other_back(
+    session: SparkSession, together: CommitTogether, tables: dict[str, TableName]
+) -> None:
+    publications = {name: staged(session, table, 1) for name, table in tables.items()}
+    session.sql(f"INSERT INTO {tables['second']} VALUES (7)")
+    found = publish_together(publications, together)
+    assert found.moved == {"second"} and found.waiting is not None
+    assert [ids(session, tables[name]) for name in NAMES] == [[], [7]]
+    again = {**found.waiting, "second": staged(session, tables["second"], 1)}
+    assert publish_together(again, together).heads.keys() == tables.keys()
+    assert [ids(session, tables[name]) for name in NAMES] == [[1], [1, 7]]
