@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
+
+from pyiceberg.table import StaticTable
 
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project
@@ -104,3 +109,45 @@ def balances(project: Project) -> dict[str, dict[int, int]]:
     return {
         table: {row["id"]: row["balance"] for row in project.rows_without_spark(f"public_{table}")} for table in TABLES
     }
+
+
+class Reader:
+    """Reads both tables at one state of the catalog, again and again; `totals` are those it has seen, `wrong` the ones
+    that are none."""
+
+    def __init__(self, project: Project, total: int) -> None:
+        self.catalog = project.lake.catalog.profile.uri.removeprefix("sqlite:///").partition("?")[0]
+        self.namespace, self.total = project.namespace, total
+        self.states: set[tuple[str, ...]] = set()
+        self.wrong: list[int] = []
+
+    def read(self) -> None:
+        """The newest state, if it was not read before."""
+        with closing(sqlite3.connect(f"file:{self.catalog}?mode=ro", uri=True, timeout=30)) as database:
+            query = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = ? AND table_name IN (?, ?)"
+            found = database.execute(query, (self.namespace, *(f"public_{table}" for table in TABLES))).fetchall()
+        state = tuple(sorted(place for (place,) in found))
+        if len(state) < len(TABLES) or state in self.states:
+            return
+        self.states.add(state)
+        total = sum(sum(StaticTable.from_metadata(place).scan().to_arrow()["balance"].to_pylist()) for place in state)
+        if total != self.total:
+            self.wrong.append(total)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read for as long as this takes."""
+        over = threading.Event()
+
+        def follow() -> None:
+            while not over.wait(0.02):
+                self.read()
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(60)
+        self.read()

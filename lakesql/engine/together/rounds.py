@@ -173,6 +173,16 @@ class Rounds:
     # --- the thread of the rounds
 
     def _run(self) -> None:
+        try:
+            self._make_rounds()
+        except Exception as error:  # a defect: nobody is to wait for a thread that is gone
+            with self._changed:
+                self._failure, self._is_over = error, True
+                for name in self._find_offered():
+                    self._answer(name, error)
+                self._changed.notify_all()
+
+    def _make_rounds(self) -> None:
         while True:
             began = time.monotonic()
             standing = self._gather()
@@ -218,7 +228,7 @@ class Rounds:
 
     def _begin(self, ends: Mapping[str, Position]) -> None:
         with self._changed:
-            self._round, self._is_broken = set(ends), False
+            self._round, self._is_broken, self._told = set(ends), False, ""
             for member, end in ends.items():
                 seat = self._seats[member]
                 if seat.state == "standing":
