@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lakesql.catalog.snapshot_list import SnapshotList, list_of
 from lakesql.clock import now_ms
 from lakesql.engine.ledger.commit import Publication, discard
 from lakesql.engine.ledger.commit_together import commit_of, publish_together
@@ -23,6 +24,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.config import Every
 from lakesql.model.group import ModelGroup
 from lakesql.model.model import Model
+from lakesql.model.table_name import TableName
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.columns import cluster_of
 
@@ -111,17 +113,24 @@ class GroupRounds:
         log = TransactionLog(session, context.brokers, cluster)
         feed = TransactionFeed(log, files, look, say, is_bounded=not self._continuous)
         catalog = commit_of(context.catalog, session)
+        finished = _list_nothing
         if not catalog.is_atomic:
-            say("its catalog commits one table at a time, so readers may see part of a transaction for a moment")
+            name = list_of(target.catalog.name, target.namespace, group.name)
+            say(f"its catalog commits one table at a time; {name} says which snapshots belong together")
+            finished = SnapshotList(context.catalog, name, partial(self._tables_of, group)).note
         members = members_of(self._manifest(), group)
         triggers = [model.trigger.interval_ms for model in members.values() if isinstance(model.trigger, Every)]
         every_ms = min(triggers, default=target.trigger.length_ms)
         interval_s = every_ms / 1000 if self._continuous else None
         publish = partial(publish_together, catalog=catalog)
-        rounds = Rounds(members, feed.plan, publish, _discard, interval_s, target.threads, say)
+        rounds = Rounds(members, feed.plan, publish, _discard, finished, interval_s, target.threads, say)
         self._rounds[group.name] = rounds
         self._feeds[group.name] = feed
         return rounds
+
+    def _tables_of(self, group: ModelGroup) -> Mapping[str, TableName]:
+        """The tables of the group's models, as the project is now."""
+        return {name: model.table for name, model in members_of(self._manifest(), group).items()}
 
     def _topics_of(self, group: ModelGroup) -> GroupTopics:
         """What the group reads as the project is now."""
@@ -138,6 +147,10 @@ class GroupRounds:
                 _name_of, manifest, group, {model.member.source_table for model in members.values() if model.member}
             ),
         )
+
+
+def _list_nothing(changed: frozenset[str]) -> None:
+    """What is there now belongs together."""
 
 
 def _discard(publication: Publication) -> None:

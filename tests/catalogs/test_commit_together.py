@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lakesql.catalog.snapshot_list import list_of, read_list
 from lakesql.engine.ledger.commit import Publication, Replacement, begin_commit, replacement_of, stage
 from lakesql.engine.ledger.commit_together import CommitRefusedError, CommitTogether, commit_of, publish_together
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
 from tests.catalogs.places import Place
+from tests.kafka.bank import TABLES, Bank, mirror
+from tests.servers.broker import Broker
+from tests.spark.project import Project
+from tests.spark.test_rewind import lakesql
 
 NAMES = ("first", "second")
 
@@ -93,3 +100,28 @@ def test_one_that_must_be_staged_again_holds_the_other_back(
     again = {**found.waiting, "second": staged(session, tables["second"], 1)}
     assert publish_together(again, together).heads.keys() == tables.keys()
     assert [ids(session, tables[name]) for name in NAMES] == [[1], [1, 7]]
+
+
+def test_a_catalog_without_transactions_gets_a_list_of_what_belongs_together(
+    hive_in_folder: Place, broker: Broker, tmp_path: Path
+) -> None:
+    project = Project(hive_in_folder.lake, tmp_path, "listed")
+    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    bank = Bank(broker, "listed")
+    bank.open_accounts()
+    mirror(project, "listed")
+    for _ in range(2):
+        bank.transfer(count=2)
+        project.run(asks=True).check()
+    opened = hive_in_folder.lake.catalog
+    listed = read_list(opened, list_of(opened.profile.name, "listed", "bank"))
+    assert listed == {
+        f"listed.public_{it}": project.iceberg(f"public_{it}").current_snapshot().snapshot_id for it in TABLES
+    }
+    foreign = project.table("public_savings")
+    project.sql(f"DELETE FROM {foreign} WHERE id = 0")
+    shown = lakesql(project, "show", "bank.public_savings", "--at", "consistent", "--output", "json")
+    assert shown.returncode == 0, shown.stderr
+    assert {row["id"]: row["balance"] for row in json.loads(shown.stdout)} == bank.balances["savings"]
+    now = lakesql(project, "show", "bank.public_savings", "--output", "json")
+    assert len(json.loads(now.stdout)) == len(bank.balances["savings"]) - 1

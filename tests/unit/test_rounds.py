@@ -35,6 +35,7 @@ class Tables:
     shown: list[dict[str, int]] = field(default_factory=list)
     moved: set[tuple[str, int]] = field(default_factory=set)
     failing: set[tuple[str, int]] = field(default_factory=set)
+    finished: list[frozenset[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.heads = dict.fromkeys(self.names, 0)
@@ -45,6 +46,10 @@ class Tables:
             return planned
         low = min(each.position for each in standing.values())
         return {name: low + 1 for name, each in standing.items() if each.position == low} if low < LAST else {}
+
+    def finish(self, changed: frozenset[str]) -> None:
+        assert len(set(self.heads.values())) == 1, "all stand at one place"
+        self.finished.append(changed)
 
     def publish(self, publications: Mapping[str, Any]) -> Published:
         wanted = {(name, each) for name, each in publications.items()}
@@ -115,7 +120,7 @@ def leave_lying(publication: Any) -> None:
 
 
 def run(tables: Tables, slots: int = 2, fails: Mapping[str, set[int]] | None = None) -> dict[str, Model]:
-    rounds = Rounds(tables.names, tables.plan, tables.publish, leave_lying, None, slots)
+    rounds = Rounds(tables.names, tables.plan, tables.publish, leave_lying, tables.finish, None, slots)
     models = {name: Model(name, rounds, tables, (fails or {}).get(name, set())) for name in tables.names}
     for model in models.values():
         model.start()
@@ -164,11 +169,12 @@ def test_whatever_fails_tables_stay_in_step(seed: int) -> None:
     fails = {name: {at for at in range(1, LAST + 1) if chance.random() < 0.2} for name in names}
     run(tables, chance.randrange(1, 4), fails)
     assert in_step(tables) and tables.shown[-1] == dict.fromkeys(names, LAST)
+    assert set(names) in tables.finished
 
 
 def test_a_model_that_is_asked_to_stop_waits_no_longer() -> None:
     tables = Tables(("a", "b"))
-    rounds = Rounds(tables.names, tables.plan, tables.publish, leave_lying, None, 2)
+    rounds = Rounds(tables.names, tables.plan, tables.publish, leave_lying, tables.finish, None, 2)
     model = Model("a", rounds, tables)
     model.start()
     deadline = time.monotonic() + 10
@@ -186,7 +192,7 @@ def test_models_hear_why_no_round_can_be_planned() -> None:
         raise RunError.of("group-transactions", "The feed does not tell.")
 
     tables = Tables(("a", "b"))
-    rounds = Rounds(tables.names, fail, tables.publish, leave_lying, None, 2)
+    rounds = Rounds(tables.names, fail, tables.publish, leave_lying, tables.finish, None, 2)
     heard: list[str] = []
 
     def ask(name: str) -> None:

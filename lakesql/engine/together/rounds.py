@@ -55,7 +55,8 @@ class Rounds:
     """The rounds of the models that are members, from the first time that all of them are there.
 
     A round begins every `interval_s`; where that is None there are as many as there is something for, and then no more.
-    As many models write side by side as there are `slots`. `tell` hears what keeps them waiting, once each.
+    `discard` takes what is not to be committed, and `finished` hears which models have changed once all stand at one
+    place again. As many models write side by side as there are `slots`. `tell` hears what keeps them waiting, once each.
     """
 
     def __init__(
@@ -64,11 +65,15 @@ class Rounds:
         plan: Plan,
         publish: Publish,
         discard: Callable[[Publication], None],
+        finished: Callable[[frozenset[str]], None],
         interval_s: float | None,
         slots: int,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._plan, self._publish, self._discard, self._interval_s = plan, publish, discard, interval_s
+        self._plan, self._publish, self._discard, self._finished = plan, publish, discard, finished
+        self._interval_s = interval_s
+        self._changed_since: set[str] = set()
+        """The models that have had a batch since all of them stood at one place."""
         self._say = tell
         self._seats = {member: _Place() for member in members}
         self._slots = threading.Semaphore(slots)
@@ -201,7 +206,9 @@ class Rounds:
                 continue
             if ends:
                 self._begin(ends)
-                self._serve()
+                self._changed_since |= ends.keys()
+                if self._serve():
+                    self._finish_round()
                 if self._interval_s is None:
                     continue
             elif self._interval_s is None:
@@ -238,18 +245,27 @@ class Rounds:
                     self._round.discard(member)
             self._changed.notify_all()
 
-    def _serve(self) -> None:
-        """Commit what is staged once all models of the round have staged, until all are done."""
+    def _serve(self) -> bool:
+        """Commit what is staged once all models of the round have staged, until all are done; whether all are."""
         while True:
             with self._changed:
                 self._changed.wait_for(self._is_ready)
                 if not self._round:
-                    return
+                    return not self._is_broken
                 offered = self._find_offered()
                 if self._is_broken:
                     self._put_off(offered)
                     continue
             self._commit(offered)
+
+    def _finish_round(self) -> None:
+        """Say that all stand at one place. Where that cannot be noted, it is with the next round."""
+        try:
+            self._finished(frozenset(self._changed_since))
+        except Exception as error:
+            self._tell(f"which snapshots belong together is not noted, and will be with the next round: {error}")
+            return
+        self._changed_since.clear()
 
     def _find_offered(self) -> dict[str, Publication]:
         """What models of the round have staged, and have no answer to."""
