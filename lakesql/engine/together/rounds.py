@@ -56,7 +56,7 @@ class Rounds:
 
     A round begins every `interval_s`; where that is None there are as many as there is something for, and then no more.
     `discard` takes what is not to be committed, and `finished` hears which models have changed once all stand at one
-    place again. As many models write side by side as there are `slots`. `tell` hears what keeps them waiting, once each.
+    place again. As many models write side by side as there are `slots`. `tell` hears once what keeps them waiting.
     """
 
     def __init__(
