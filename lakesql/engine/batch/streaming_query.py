@@ -39,6 +39,7 @@ from lakesql.events import FilesLeftOut, Noted, PartitionLag
 from lakesql.ledger.entry import Snapshot
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW, REBUILD_SUFFIX
+from lakesql.progress.position import even_limit
 from lakesql.project.catalog import LOCAL_FILES
 from lakesql.source.cluster import Offsets, lag_of
 from lakesql.source.log import BEHIND_MS
@@ -122,6 +123,7 @@ class ModelQuery:
         self._taken = self._open_taken(session)
         self.sink = _without_unreadable(session, self.sink)
         self.sink = _named(self.sink, self._ends_by_itself)
+        self.sink = _evened(self.sink) if self._ends_by_itself else self.sink
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
         planning = Planning(self.sink.model.name, CheckpointFiles(session, identity.folder), self.sink.emit)
@@ -331,6 +333,17 @@ def _named(sink: Sink, is_bounded: bool) -> Sink:
     is_rebuild = REBUILD_SUFFIX in identity.folder.rpartition("/")[2]
     owner = "" if is_rebuild else identity.owner
     return sink.over(tuple(replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings))
+
+
+def _evened(sink: Sink) -> Sink:
+    """The query with batches of one size, where it ends with what is there: see `even_limit`."""
+    bindings = []
+    for binding in sink.bindings:
+        limit, backlog = binding.stream.max_per_batch, sink.progress.backlog_of(binding.stream.name)
+        if limit and backlog:
+            binding = replace(binding, stream=replace(binding.stream, max_per_batch=even_limit(backlog, limit)))
+        bindings.append(binding)
+    return sink.over(tuple(bindings))
 
 
 def _end(query: StreamingQuery) -> None:
