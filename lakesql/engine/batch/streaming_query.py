@@ -287,6 +287,7 @@ class ModelQuery:
                         is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
             except BatchPutOffError:
+                sink.moves.is_open = None  # by what the tables say, and not by what this try has seen
                 raise
             except Exception as error:
                 batches.stopping.set()

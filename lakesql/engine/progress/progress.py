@@ -84,7 +84,8 @@ class QueryProgress:
         if topics != self._origin.topics:
             self._save(replace(self._origin, topics=topics))
         positions = dict(zip(names, offsets, strict=True))
-        self.planned = count_between(self._positions, positions)
+        if positions != self._positions:  # else it is taken again
+            self.planned = count_between(self._positions, positions)
         self._positions = positions
         return Entry(
             model=self.identity.owner,
