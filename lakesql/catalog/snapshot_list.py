@@ -6,7 +6,8 @@ each table at the snapshot that the list has sees all of a transaction, or nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.tables import load_table
@@ -16,6 +17,14 @@ from lakesql.names import SNAPSHOTS_SUFFIX
 
 if TYPE_CHECKING:
     from lakesql.catalog.connect import OpenCatalog
+
+KEPT_FOR = timedelta(hours=1)
+"""How long a list is kept that another one has replaced."""
+
+_FEW_METADATA_FILES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+}
 
 Heads = Mapping[str, int]
 """The ids of snapshots, by the names of the tables with their namespace."""
@@ -35,20 +44,16 @@ class SnapshotList:
 
     def __init__(self, opened: OpenCatalog, name: TableName, tables: Callable[[], Mapping[str, TableName]]) -> None:
         self._opened, self._name, self._tables = opened, name, tables
-        self._heads: dict[str, int] | None = None
 
-    def note(self, changed: Collection[str]) -> None:
-        """All tables stand at one place, and those of these models have changed since this was said last."""
-        tables = self._tables()
-        looked = tables if self._heads is None else {model: tables[model] for model in changed}
-        heads = dict(self._heads or {})
-        for table in looked.values():
+    def note(self) -> None:
+        """All tables stand at one place now."""
+        heads = {}
+        for table in self._tables().values():
             found = load_table(self._opened, table)
             head = found.metadata.current_snapshot_id if found is not None else None
             if head is not None:
                 heads[f"{table.namespace}.{table.name}"] = head
         write_list(self._opened, self._name, heads)
-        self._heads = heads
 
 
 def write_list(opened: OpenCatalog, name: TableName, heads: Heads) -> None:
@@ -62,8 +67,11 @@ def write_list(opened: OpenCatalog, name: TableName, heads: Heads) -> None:
         pa.array([at] * len(heads), pa.timestamp("us", tz="UTC")),
     ]
     rows = pa.table(columns, ["table_name", "snapshot_id", "listed_at"])
-    table = opened.iceberg.create_table_if_not_exists((name.namespace, name.name), rows.schema)
+    table = opened.iceberg.create_table_if_not_exists(
+        (name.namespace, name.name), rows.schema, properties=_FEW_METADATA_FILES
+    )
     table.overwrite(rows)
+    table.maintenance.expire_snapshots().older_than(datetime.now(UTC) - KEPT_FOR).commit()
 
 
 def read_list(opened: OpenCatalog, name: TableName) -> Heads:

@@ -7,7 +7,7 @@ writes once a transaction is over says how many changes there are of each table.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesql.source.cluster import Offsets
 
@@ -20,6 +20,7 @@ class Stretch:
     """The changes of one transaction in one partition: `first` and `last` are the offsets of the outermost ones.
 
     `counts` says how many different ones there are of each table: after a restart a feed sends some of them again.
+    `reached` is the number, in the transaction, of the last one of each table.
     """
 
     topic: str
@@ -28,6 +29,7 @@ class Stretch:
     first: int
     last: int
     counts: Sizes
+    reached: Sizes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ def find_cut(ends: Offsets, stretches: Collection[Stretch], sizes: Mapping[str, 
     known to be over. Changes of transactions that are `done` are repetitions, and stand in nobody's way.
     """
     new = [stretch for stretch in stretches if stretch.transaction not in done]
-    seen = _count(new)
-    whole = {name for name in seen if name in sizes and _has_all(seen[name], sizes[name])}
+    seen = count_changes(new, ends)
+    whole = {name for name in seen if name in sizes and not any(find_missing(seen[name], sizes[name]))}
     while True:
         cut = {topic: dict(partitions) for topic, partitions in ends.items()}
         for stretch in new:
@@ -61,23 +63,25 @@ def find_cut(ends: Offsets, stretches: Collection[Stretch], sizes: Mapping[str, 
         whole -= cut_off
 
 
-def missing_of(transaction: str, stretches: Iterable[Stretch], sizes: Sizes) -> Iterator[tuple[str, int, int]]:
-    """The tables of which a transaction that is over lacks changes: how many are there, and how many there must be."""
-    seen = _count(it for it in stretches if it.transaction == transaction).get(transaction, {})
+def find_missing(seen: Sizes, sizes: Sizes) -> Iterator[tuple[str, int, int]]:
+    """The tables of which a transaction lacks changes: how many are there, and how many there must be."""
     for table, size in sizes.items():
         if seen.get(table, 0) < size:
             yield table, seen.get(table, 0), size
 
 
-def _count(stretches: Iterable[Stretch]) -> dict[str, dict[str, int]]:
-    """How many changes there are of each table, by transaction."""
+def count_changes(stretches: Iterable[Stretch], ends: Offsets) -> dict[str, dict[str, int]]:
+    """How many changes of each table have come, by transaction.
+
+    Where a topic has one partition, those before the last one have come too, as they stand before it: a feed that
+    starts again may repeat the end of a transaction alone.
+    """
     seen: dict[str, dict[str, int]] = {}
     for stretch in stretches:
         tables = seen.setdefault(stretch.transaction, {})
+        has_order = len(ends[stretch.topic]) == 1
         for table, count in stretch.counts.items():
             tables[table] = tables.get(table, 0) + count
+            if has_order:
+                tables[table] = max(tables[table], stretch.reached.get(table, 0))
     return seen
-
-
-def _has_all(seen: Sizes, sizes: Sizes) -> bool:
-    return all(seen.get(table, 0) >= size for table, size in sizes.items())

@@ -204,7 +204,8 @@ class ModelJobs:
 
     def __post_init__(self) -> None:
         """Begin with no round."""
-        object.__setattr__(self, "rounds", GroupRounds(self.context, self._newest_manifest, self.continuous))
+        rounds = GroupRounds(self.context, self._newest_manifest, self.continuous, self.leases.check)
+        object.__setattr__(self, "rounds", rounds)
 
     def start(self, model: str, emit: Emit) -> Job | None:
         """The model's job, running; None while it waits for a lease."""
@@ -266,10 +267,15 @@ class ModelJobs:
         checkpoint = checkpoint_of(self.context.manifest.target, model)
         return self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), patient)
 
-    def start_stream(self, model: str, emit: Emit) -> ModelQuery | None:
-        """The running query, from where its table stands, on its own session; None while it waits for its lease."""
+    def start_stream(self, model: str, emit: Emit, *, alone: bool = False) -> ModelQuery | None:
+        """The running query, from where its table stands, on its own session; None while it waits for its lease.
+
+        If it is not `alone`, it has its place among the models of a group whose tables change together.
+        """
         checkpoint = checkpoint_of(self.context.manifest.target, model)
-        group = self._together(model)
+        group = None if alone else self._together(model)
+        if group is not None:
+            check_whole(self._newest_manifest(), self.selects)
         if group is not None and not self._claim_group(group, emit):
             return None
         if not self.claim(model, emit, patient=self.continuous):
@@ -301,7 +307,7 @@ class ModelJobs:
         return query
 
     def _together(self, model: str) -> ModelGroup | None:
-        """The group of a stream whose tables change together; None where a rebuild or the like runs the model."""
+        """The group that a model is one of, if the tables of this one change together."""
         return consistent_group(self._manifest_of(model), model)
 
     def _claim_group(self, group: ModelGroup, emit: Emit) -> bool:

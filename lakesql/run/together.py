@@ -75,8 +75,16 @@ def members_of(manifest: Manifest, group: ModelGroup) -> Mapping[str, Model]:
 class GroupRounds:
     """The rounds of the groups of a run, each begun with its first model. `manifest` is the project as it is now."""
 
-    def __init__(self, context: RunContext, manifest: Callable[[], Manifest], continuous: bool) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        manifest: Callable[[], Manifest],
+        continuous: bool,
+        check_lease: Callable[[str], None],
+    ) -> None:
         self._context, self._manifest, self._continuous = context, manifest, continuous
+        self._check_lease = check_lease
+        self._given_up: set[str] = set()
         self._rounds: dict[str, Rounds] = {}
         self._feeds: dict[str, TransactionFeed] = {}
 
@@ -90,9 +98,11 @@ class GroupRounds:
 
     def give_up(self, group: ModelGroup) -> None:
         """A model has failed for good: none of its group goes on in a run that takes what is there."""
-        rounds = self._rounds.get(group.name)
-        if rounds is not None and not self._continuous:
-            rounds.close()
+        if self._continuous:
+            return
+        self._given_up.add(group.name)
+        if group.name in self._rounds:
+            self._rounds[group.name].close()
 
     def close(self) -> None:
         """Begin no round any more."""
@@ -111,7 +121,15 @@ class GroupRounds:
         cluster = cluster_of(context.manifest.target, context.manifest.streams[group.stream])
         assert cluster is not None, "a group without a broker has no rounds"
         log = TransactionLog(session, context.brokers, cluster)
-        feed = TransactionFeed(log, files, look, say, is_bounded=not self._continuous)
+        feed = TransactionFeed(
+            log,
+            files,
+            look,
+            say,
+            partial(self._check_lease, group.name),
+            is_bounded=not self._continuous,
+            accepts_loss=context.accept_data_loss,
+        )
         catalog = commit_of(context.catalog, session)
         finished = _list_nothing
         if not catalog.is_atomic:
@@ -124,6 +142,11 @@ class GroupRounds:
         interval_s = every_ms / 1000 if self._continuous else None
         publish = partial(publish_together, catalog=catalog)
         rounds = Rounds(members, feed.plan, publish, _discard, finished, interval_s, target.threads, say)
+        if group.name in self._given_up:
+            rounds.close()
+        own = sorted(set(group.members) - members.keys())
+        if own:
+            say(f"{name_some(own)} have files of their own, and are committed by themselves")
         self._rounds[group.name] = rounds
         self._feeds[group.name] = feed
         return rounds
@@ -141,7 +164,7 @@ class GroupRounds:
         topics = {name: tuple(each.origin.given) for name, each in streams.items()}
         return GroupTopics(
             topics,
-            group.tables.transactions or _transaction_topic(topics),
+            group.tables.transactions or _transaction_topic(members.values(), topics),
             stream.max_per_batch,
             partial(
                 _name_of, manifest, group, {model.member.source_table for model in members.values() if model.member}
@@ -149,7 +172,7 @@ class GroupRounds:
         )
 
 
-def _list_nothing(changed: frozenset[str]) -> None:
+def _list_nothing() -> None:
     """What is there now belongs together."""
 
 
@@ -157,9 +180,15 @@ def _discard(publication: Publication) -> None:
     discard(publication.staged)
 
 
-def _transaction_topic(topics: Mapping[str, tuple[str, ...]]) -> str:
-    """The topic in which a connector tells of transactions, by those of its tables: `shop.public.orders` is one of
-    `shop`."""
+def _transaction_topic(members: Iterable[Model], topics: Mapping[str, tuple[str, ...]]) -> str:
+    """The topic in which a connector tells of transactions, by those of its tables: that of `public.orders` in
+    `shop.eu.public.orders` is `shop.eu.transaction`."""
+    for model in members:
+        assert model.member is not None
+        for topic in topics[model.name]:
+            prefix = topic.removesuffix(f".{model.member.source_table}")
+            if prefix != topic:
+                return f"{prefix}.transaction"
     first = next((topic for each in topics.values() for topic in each), "")
     return f"{first.partition('.')[0]}.transaction"
 
@@ -172,5 +201,6 @@ def _name_of(manifest: Manifest, group: ModelGroup, members: Iterable[str], said
             return name
     known = {table.name for table in manifest.source_tables if table.stream == group.stream}
     is_known = said in known or any(said.endswith(f".{name}") for name in known)
-    comes = group.tables.new_tables == "create" and group.tables.takes(said)
+    short = ".".join(said.split(".")[-2:])  # some connectors say the database too
+    comes = group.tables.new_tables == "create" and (group.tables.takes(said) or group.tables.takes(short))
     return said if comes and not is_known else ""

@@ -49,7 +49,8 @@ class PlannedQuery:
         trigger: Trigger,
     ) -> None:
         self.name = name
-        self.lastProgress: PlannedProgress | None = None
+        self._position: Position = None
+        self._last: PlannedProgress | None = None
         self._session = session
         self._files = CheckpointFiles(session, folder)
         self._batches = batches
@@ -69,6 +70,11 @@ class PlannedQuery:
     def isActive(self) -> bool:  # noqa: N802  Spark's name
         """Whether it has not ended."""
         return self._thread.is_alive()
+
+    @property
+    def lastProgress(self) -> PlannedProgress | None:  # noqa: N802  Spark's name
+        """What it has said of its last batch; while it waits for others, what it would say now."""
+        return self._report(0) if self._batches.is_idle() else self._last
 
     @property
     def status(self) -> Mapping[str, bool]:
@@ -95,6 +101,7 @@ class PlannedQuery:
 
     def _read(self) -> None:
         number, position, planned = self._stand()
+        self._position = position
         until = self._batches.find_last(position) if isinstance(self._trigger, AvailableNow) else None
         while not self._stopping.is_set():
             self._is_busy = True
@@ -147,6 +154,10 @@ class PlannedQuery:
                 self._files.remove(f"{folder}/{number - BATCHES_KEPT}")
 
     def _note(self, position: Position, started_ms: int) -> None:
-        sources = [dict(self._batches.report(position))]
-        report = {"sources": sources, "processedRowsPerSecond": 0.0, "batchDuration": now_ms() - started_ms}
-        self.lastProgress = PlannedProgress(json.dumps(report))
+        self._position = position
+        self._last = self._report(now_ms() - started_ms)
+
+    def _report(self, duration_ms: int) -> PlannedProgress:
+        sources = [dict(self._batches.report(self._position))]
+        report = {"sources": sources, "processedRowsPerSecond": 0.0, "batchDuration": duration_ms}
+        return PlannedProgress(json.dumps(report))

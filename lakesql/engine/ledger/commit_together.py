@@ -27,6 +27,7 @@ from lakesql.engine.ledger.commit import (
     wait_before_try,
 )
 from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import ProfileError
 from lakesql.ledger.entry import Snapshot
 
 _API = "org.apache.iceberg."
@@ -52,7 +53,7 @@ class Published:
     """What became of the commits of several tables, by their models.
 
     `heads` are the snapshots of those that are published. Those of `moved` must be staged again, as foreign commits
-    came between; then no other is published either, and `waiting` are these.
+    came between; then no other is published any more, and `waiting` are these.
     """
 
     heads: Mapping[str, Snapshot]
@@ -101,7 +102,8 @@ def publish_together(publications: Mapping[str, Publication], catalog: CommitTog
             replacements[model] = found
             current[model] = found.publication
         if moved:
-            return Published({}, frozenset(moved), {model: current[model] for model in current.keys() - moved})
+            waiting = {model: current[model] for model in replacements}
+            return Published(heads, frozenset(moved), waiting)
         try:
             catalog.commit([*replacements.values()])
         except CommitRefusedError:
@@ -153,7 +155,20 @@ class _Rest:
         except Py4JJavaError as error:
             if is_commit_failure(error):
                 raise CommitRefusedError from None
+            if _lacks_request(error):
+                raise ProfileError.of(
+                    "catalog-not-atomic",
+                    f"Catalog '{self._name}' does not take the commits of several tables as one (transactions/commit).",
+                ) from None
             raise
+
+
+def _lacks_request(error: Py4JJavaError) -> bool:
+    """Whether a REST catalog says, or its answer does, that it does not know a request."""
+    name = str(error.java_exception.getClass().getSimpleName())
+    message = str(error.java_exception.getMessage() or "")
+    is_answer = name in ("RESTException", "NoSuchTableException", "BadRequestException")
+    return name == "UnsupportedOperationException" or (is_answer and "transactions/commit" in message)
 
 
 class _Database:
@@ -167,20 +182,15 @@ class _Database:
     def commit(self, replacements: Sequence[Replacement]) -> None:
         # In the order of the names: two that commit to the same tables do not wait for each other then.
         ordered = sorted(replacements, key=lambda each: str(each.publication.name))
-        written: list[tuple[Replacement, str]] = []
-        try:
-            for each in ordered:
-                written.append((each, _write_metadata(each)))
-            moves = [
-                MetadataMove(each.publication.name, str(each.base.metadataFileLocation()), location)
-                for each, location in written
-            ]
-            if not move_metadata(self._catalog, moves):
-                raise CommitRefusedError
-        except CommitRefusedError:
+        written = [(each, _write_metadata(each)) for each in ordered]
+        moves = [
+            MetadataMove(each.publication.name, str(each.base.metadataFileLocation()), location)
+            for each, location in written
+        ]
+        if not move_metadata(self._catalog, moves):
             for each, location in written:
                 each.table.io().deleteFile(location)
-            raise
+            raise CommitRefusedError
         for each, _ in written:
             java_class(f"{_API}CatalogUtil").deleteRemovedMetadataFiles(each.table.io(), each.base, each.updated)
 

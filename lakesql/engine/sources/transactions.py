@@ -7,7 +7,7 @@ its own when one begins and ends, then with the number of its changes by table.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,16 +21,21 @@ from lakesql.source.kafka import Kafka
 _ENDED = "struct<status:string,id:string,data_collections:array<struct<data_collection:string,event_count:bigint>>>"
 _CHANGE = (
     "struct<op:string,source:struct<db:string,schema:string,table:string,collection:string>,"
-    "transaction:struct<id:string,total_order:string>>"
+    "transaction:struct<id:string,total_order:string,data_collection_order:bigint>>"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FoundChanges:
-    """Where the changes of transactions are, and how many changes say of none that they belong to it."""
+    """Where the changes of transactions are.
+
+    `strays` count the changes that say of no transaction that they belong to it, by topic and partition, and
+    `last_strays` are the offsets of the last ones.
+    """
 
     stretches: list[Stretch]
-    strays: int
+    strays: Mapping[tuple[str, int], int]
+    last_strays: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 class TransactionLog:
@@ -43,10 +48,11 @@ class TransactionLog:
         """Whether there is a topic of this name."""
         return topic in self._broker().topic_names()
 
-    def ends(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
-        """The offset behind the last record of each partition."""
+    def ends(self, topics: Collection[str]) -> tuple[dict[str, dict[int, int]], Mapping[str, str]]:
+        """The offset behind the last record of each partition, and the ids of the topics."""
         broker = self._broker()
-        return broker.end_offsets(broker.topics(topics).values())
+        found = broker.topics(topics)
+        return broker.end_offsets(found.values()), {name: topic.id for name, topic in found.items()}
 
     def beginnings(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
         """The offset of the first record that each partition still holds."""
@@ -83,6 +89,7 @@ def _find_changes(raw: DataFrame) -> FoundChanges:
         *("topic", "partition", "offset"),
         F.col("event.transaction.id").alias("transaction"),
         F.col("event.transaction.total_order").alias("order"),
+        F.col("event.transaction.data_collection_order").alias("order_in_table"),
         table.alias("table"),
         F.col("event.op").isin("c", "u", "d", "t").alias("is_change"),
     ).where("transaction IS NOT NULL OR is_change")
@@ -90,19 +97,23 @@ def _find_changes(raw: DataFrame) -> FoundChanges:
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.countDistinct("order").alias("count"),
+        F.max("order_in_table").alias("reached"),
         F.count_if("is_change").alias("changes"),
     )
-    strays = 0
+    strays, last_strays = dict[tuple[str, int], int](), dict[tuple[str, int], int]()
     found: dict[tuple[str, int, str], Stretch] = {}
     for row in counted.collect():
         name = row["transaction"]
         if name is None:
-            strays += row["changes"]
+            partition = (row["topic"], row["partition"])
+            strays[partition] = strays.get(partition, 0) + row["changes"]
+            last_strays[partition] = max(last_strays.get(partition, 0), row["last"])
             continue
         place = (row["topic"], row["partition"], name)
-        own = Stretch(*place, row["first"], row["last"], {row["table"]: row["count"]})
+        table_name, reached = row["table"], row["reached"] or 0
+        own = Stretch(*place, row["first"], row["last"], {table_name: row["count"]}, {table_name: reached})
         found[place] = _joined(found[place], own) if place in found else own
-    return FoundChanges([*found.values()], strays)
+    return FoundChanges([*found.values()], strays, last_strays)
 
 
 def _event(raw: DataFrame, type_text: str) -> DataFrame:
@@ -119,6 +130,6 @@ def _event(raw: DataFrame, type_text: str) -> DataFrame:
 
 def _joined(first: Stretch, second: Stretch) -> Stretch:
     """The changes of one transaction in one partition that are of several tables."""
-    counts = {**first.counts, **second.counts}
+    counts, reached = {**first.counts, **second.counts}, {**first.reached, **second.reached}
     low, high = min(first.first, second.first), max(first.last, second.last)
-    return Stretch(first.topic, first.partition, first.transaction, low, high, counts)
+    return Stretch(first.topic, first.partition, first.transaction, low, high, counts, reached)

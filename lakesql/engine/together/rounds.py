@@ -7,6 +7,7 @@ put off, and staged again in the round that follows once all are back.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,8 @@ class Standing:
     position: Position
     planned: Position = None
 
+
+_log = logging.getLogger(__name__)
 
 Plan = Callable[[Mapping[str, Standing]], Mapping[str, Position]]
 """Where the batches of the next round end, of those models that have one in it."""
@@ -55,8 +58,8 @@ class Rounds:
     """The rounds of the models that are members, from the first time that all of them are there.
 
     A round begins every `interval_s`; where that is None there are as many as there is something for, and then no more.
-    `discard` takes what is not to be committed, and `finished` hears which models have changed once all stand at one
-    place again. As many models write side by side as there are `slots`. `tell` hears once what keeps them waiting.
+    `discard` takes what is not to be committed, and `finished` hears once all models of a round are
+    done. As many models write side by side as there are `slots`. `tell` hears once what keeps them waiting.
     """
 
     def __init__(
@@ -65,15 +68,13 @@ class Rounds:
         plan: Plan,
         publish: Publish,
         discard: Callable[[Publication], None],
-        finished: Callable[[frozenset[str]], None],
+        finished: Callable[[], None],
         interval_s: float | None,
         slots: int,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._plan, self._publish, self._discard, self._finished = plan, publish, discard, finished
         self._interval_s = interval_s
-        self._changed_since: set[str] = set()
-        """The models that have had a batch since all of them stood at one place."""
         self._say = tell
         self._seats = {member: _Place() for member in members}
         self._slots = threading.Semaphore(slots)
@@ -91,7 +92,7 @@ class Rounds:
     def join(self, member: str) -> None:
         """Have a model in the rounds from now on, whose table has come into the feed."""
         with self._changed:
-            self._seats.setdefault(member, _Place())
+            self._seats.setdefault(member, _Place()).is_interrupted = False
             if not self._thread.is_alive() and not self._is_over:
                 self._thread.start()
 
@@ -206,7 +207,6 @@ class Rounds:
                 continue
             if ends:
                 self._begin(ends)
-                self._changed_since |= ends.keys()
                 if self._serve():
                     self._finish_round()
                 if self._interval_s is None:
@@ -219,13 +219,16 @@ class Rounds:
 
     def _gather(self) -> Mapping[str, Standing] | None:
         """Where all models stand, once all do; None when there are to be no more rounds."""
+        tells_at = time.monotonic() + TELLS_AFTER_S
         with self._changed:
             while not self._is_over:
                 missing = frozenset(name for name, seat in self._seats.items() if seat.state != "standing")
                 if not missing:
                     return {name: seat.standing for name, seat in self._seats.items()}
-                if not self._changed.wait(TELLS_AFTER_S):
+                self._changed.wait(max(0.0, tells_at - time.monotonic()))
+                if time.monotonic() >= tells_at:
                     self._tell(f"nothing is committed until {name_some(missing)} can go on")
+                    tells_at = time.monotonic() + TELLS_AFTER_S
             return None
 
     def _tell(self, text: str) -> None:
@@ -252,20 +255,18 @@ class Rounds:
                 self._changed.wait_for(self._is_ready)
                 if not self._round:
                     return not self._is_broken
-                offered = self._find_offered()
-                if self._is_broken:
-                    self._put_off(offered)
-                    continue
-            self._commit(offered)
+                offered, is_broken = self._find_offered(), self._is_broken
+            if is_broken:
+                self._put_off(offered)
+            else:
+                self._commit(offered)
 
     def _finish_round(self) -> None:
         """Say that all stand at one place. Where that cannot be noted, it is with the next round."""
         try:
-            self._finished(frozenset(self._changed_since))
+            self._finished()
         except Exception as error:
             self._tell(f"which snapshots belong together is not noted, and will be with the next round: {error}")
-            return
-        self._changed_since.clear()
 
     def _find_offered(self) -> dict[str, Publication]:
         """What models of the round have staged, and have no answer to."""
@@ -287,9 +288,7 @@ class Rounds:
         try:
             published = self._publish(publications)
         except OneFailedError as error:
-            others = {name: each for name, each in publications.items() if name != error.model}
-            with self._changed:
-                self._put_off(others)
+            self._put_off({name: each for name, each in publications.items() if name != error.model})
             outcomes[error.model] = error.reason
         except Exception as error:
             outcomes = dict.fromkeys(publications, error)
@@ -313,10 +312,15 @@ class Rounds:
 
     def _put_off(self, offered: Mapping[str, Publication]) -> None:
         """Have models stage their batches again in the round that follows."""
-        for name, publication in offered.items():
-            self._discard(publication)
-            self._answer(name, BatchPutOffError())
-        self._changed.notify_all()
+        for publication in offered.values():
+            try:
+                self._discard(publication)
+            except Exception as error:  # the files of a batch that nobody sees go with the orphans
+                _log.warning("What was staged is left: %s", error)
+        with self._changed:
+            for name in offered:
+                self._answer(name, BatchPutOffError())
+            self._changed.notify_all()
 
     def _fail(self, error: Exception) -> None:
         """Let all models that wait for a round have the error of planning it."""
