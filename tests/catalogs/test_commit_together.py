@@ -13,12 +13,17 @@ from lakesql.catalog.snapshot_list import list_of, read_list
 from lakesql.engine.ledger.commit import Publication, Replacement, begin_commit, replacement_of, stage
 from lakesql.engine.ledger.commit_together import CommitRefusedError, CommitTogether, commit_of, publish_together
 from lakesql.engine.ledger.snapshots import load_table
+from lakesql.errors import ProfileError
 from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
-from tests.catalogs.places import Place
+from lakesql.project.profiles import Catalog
+from tests.catalogs.places import Place, add_catalog
+from tests.catalogs.unreliable import Unreliable
 from tests.kafka.bank import TABLES, Bank, mirror
 from tests.servers.broker import Broker
-from tests.spark.project import Project
+from tests.servers.process import running
+from tests.servers.rest import RestCatalogServer
+from tests.spark.project import Lake, Project
 from tests.spark.test_rewind import lakesql
 
 NAMES = ("first", "second")
@@ -101,6 +106,28 @@ def test_one_that_must_be_staged_again_holds_the_other_back(
     again = {**found.waiting, "second": staged(session, tables["second"], 1)}
     assert publish_together(again, together).heads.keys() == tables.keys()
     assert [ids(session, tables[name]) for name in NAMES] == [[0, 1], [0, 1, 7]]
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_rest_catalog_that_commits_one_table_at_a_time_is_refused(
+    lake: Lake, rest_server: RestCatalogServer, status: int
+) -> None:
+    def commits_all(method: str, path: str) -> str:
+        return "all" if path.endswith("/transactions/commit") else ""
+
+    with running(Unreliable(rest_server.uri, commits_all, passes_on=False)) as proxy:
+        proxy.judge = lambda subject, before: status
+        session, name = lake.session, f"lacking{status}"
+        catalog = add_catalog(lake, Catalog(name, "rest", proxy.uri)).catalog
+        session.sql(f"CREATE NAMESPACE {name}.{name}")
+        found = {each: TableName(name, name, each) for each in NAMES}
+        for table in found.values():
+            session.sql(f"CREATE TABLE {table} (id bigint) USING iceberg")
+        publications = {each: staged(session, table, 1) for each, table in found.items()}
+        with pytest.raises(ProfileError) as caught:
+            publish_together(publications, commit_of(catalog, session))
+        assert [problem.condition for problem in caught.value.problems] == ["catalog-not-atomic"]
+        assert [ids(session, table) for table in found.values()] == [[], []]
 
 
 def test_a_catalog_without_transactions_gets_a_list_of_what_belongs_together(

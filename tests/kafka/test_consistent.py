@@ -10,6 +10,7 @@ import pytest
 from lakesql.engine.ledger import commit_together
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, Noted
+from lakesql.run.build import plan_build
 from lakesql.run.together import check_whole
 from tests.kafka.bank import TABLES, Bank, balances, mirror
 from tests.servers.broker import Broker
@@ -82,13 +83,42 @@ def test_all_tables_of_a_round_are_committed_at_once(
     assert balances(project) == bank.balances
 
 
-def test_a_part_of_the_group_is_not_run(project: Project, bank: Bank) -> None:
+def test_a_part_of_the_group_is_not_run_nor_built(project: Project, bank: Bank) -> None:
     manifest = project.manifest(asks=True)
     check_whole(manifest, [f"bank.public_{table}" for table in TABLES])
     with pytest.raises(RunError) as caught:
         check_whole(manifest, ["bank.public_savings"])
     (problem,) = caught.value.problems
     assert problem.condition == "group-part" and "lakesql run --select bank" in problem.fix
+    with pytest.raises(RunError) as caught:
+        plan_build(manifest, [*manifest.models], (), (), "spark")
+    assert [problem.condition for problem in caught.value.problems] == ["group-build"]
+    ran = project.run("bank.public_savings", asks=True)  # whoever runs a part all the same
+    assert ran.conditions("bank.public_savings") == ["group-part"]
+    assert not project.has("public_savings")
+
+
+def test_a_model_that_cannot_start_holds_none_of_the_others_for_ever(project: Project, bank: Bank) -> None:
+    bank.transfer(count=2)
+    project.run(asks=True).check()
+    bank.transfer(count=2)
+    blocked = project.directory / "checkpoints" / "bank.public_checking" / "metadata"
+    text = blocked.read_bytes()
+    blocked.write_bytes(b"")
+    ran = project.run(asks=True, hangs_after_s=300)
+    assert not ran.succeeded and not ran.of(BatchCommitted)
+    blocked.write_bytes(text)
+    project.run(asks=True).check()
+    assert balances(project) == bank.balances
+
+
+def test_a_table_that_is_rebuilt_comes_back_to_the_others(project: Project, bank: Bank) -> None:
+    bank.transfer(count=3)
+    project.run(asks=True).check()
+    bank.transfer(count=3)
+    project.rebuild("bank.public_savings").check()
+    project.run(asks=True).check()
+    assert balances(project) == bank.balances
 
 
 def test_a_feed_that_tells_of_no_transactions_is_refused(project: Project, broker: Broker, prefix: str) -> None:

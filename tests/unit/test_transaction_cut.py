@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesql.progress.transaction_cut import Cut, Stretch, find_cut, missing_of
+from lakesql.progress.transaction_cut import Cut, Stretch, count_changes, find_cut, find_missing
 
 TABLES = ("a", "b", "c")
 
@@ -114,4 +114,11 @@ def test_repetitions_of_what_was_written_stand_in_nobodys_way() -> None:
 
 def test_what_is_missing_is_named() -> None:
     stretches = [Stretch("a", 0, "t1", 0, 1, {"a": 2}), Stretch("b", 0, "t1", 0, 0, {"b": 1})]
-    assert list(missing_of("t1", stretches, {"a": 2, "b": 3, "c": 1})) == [("b", 1, 3), ("c", 0, 1)]
+    seen = count_changes(stretches, {"a": {0: 2}, "b": {0: 1}})["t1"]
+    assert list(find_missing(seen, {"a": 2, "b": 3, "c": 1})) == [("b", 1, 3), ("c", 0, 1)]
+
+
+def test_where_order_is_known_the_end_of_a_transaction_stands_for_all_of_it() -> None:
+    repeated = Stretch("a", 0, "t1", 5, 5, {"a": 1}, {"a": 3})
+    assert find_cut({"a": {0: 6}}, [repeated], {"t1": {"a": 3}}, ()).whole == {"t1"}
+    assert find_cut({"a": {0: 6, 1: 4}}, [repeated], {"t1": {"a": 3}}, ()).whole == set()

@@ -164,11 +164,12 @@ class _Rest:
 
 
 def _lacks_request(error: Py4JJavaError) -> bool:
-    """Whether a REST catalog says, or its answer does, that it does not know a request."""
+    """Whether a REST catalog does not know the request: it does not offer it, or answers 404, 405 or 501.
+
+    All tables were loaded a moment ago: what it does not find is none of them.
+    """
     name = str(error.java_exception.getClass().getSimpleName())
-    message = str(error.java_exception.getMessage() or "")
-    is_answer = name in ("RESTException", "NoSuchTableException", "BadRequestException")
-    return name == "UnsupportedOperationException" or (is_answer and "transactions/commit" in message)
+    return name in ("UnsupportedOperationException", "NoSuchTableException", "RESTException")
 
 
 class _Database:
