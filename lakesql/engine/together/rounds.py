@@ -43,7 +43,7 @@ State = Literal["away", "standing", "writing", "staged"]
 
 
 @dataclass(slots=True)
-class _Place:
+class _Participant:
     """A model in the rounds. `end` is where its batch of the round ends, `outcome` what became of its commit."""
 
     state: State = "away"
@@ -76,7 +76,7 @@ class Rounds:
         self._plan, self._publish, self._discard, self._finished = plan, publish, discard, finished
         self._interval_s = interval_s
         self._say = tell
-        self._seats = {member: _Place() for member in members}
+        self._seats = {member: _Participant() for member in members}
         self._slots = threading.Semaphore(slots)
         self._changed = threading.Condition()
         self._round: set[str] = set()
@@ -92,7 +92,7 @@ class Rounds:
     def join(self, member: str) -> None:
         """Have a model in the rounds from now on, whose table has come into the feed."""
         with self._changed:
-            self._seats.setdefault(member, _Place()).is_interrupted = False
+            self._seats.setdefault(member, _Participant()).is_interrupted = False
             if not self._thread.is_alive() and not self._is_over:
                 self._thread.start()
 
@@ -113,7 +113,7 @@ class Rounds:
             raise failure
         return None
 
-    def _is_called(self, seat: _Place) -> bool:
+    def _is_called(self, seat: _Participant) -> bool:
         is_ending = seat.is_interrupted or self._is_over or self._failure is not None
         return seat.end is not None or is_ending
 
