@@ -138,6 +138,7 @@ _ASKS_JAVA = re.compile(r"An error occurred while calling (?:o\d+|z:)[\w.:$]*|:o
 EXTRAS = {
     **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "prometheus_client"), "spark"),
     "duckdb": "unit",
+    **dict.fromkeys(("pygls", "lsprotocol"), "lsp"),
     "psycopg": "postgres",
     "boto3": "glue",
     "aws_kinesis_agg": "kinesis",

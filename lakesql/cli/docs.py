@@ -34,13 +34,14 @@ def command(given: Given, output: Path | None, live: bool, serve: bool, port: in
     but with --live.
     """
     from lakesql.cli.options import find_directory, find_outputs
-    from lakesql.cli.part import ProjectPart, load_part
+    from lakesql.cli.part import load_part
     from lakesql.cli.report import explain, in_order, report_problem
     from lakesql.clock import now_ms
     from lakesql.counts import count
     from lakesql.errors import LakesqlError
     from lakesql.observe.text import iso_time
     from lakesql.project.files import outputs_of
+    from lakesql.run.part import ProjectPart
     from lakesql.run.project_site import read_content, shown_path, write_site
 
     directory = find_directory(given.options)

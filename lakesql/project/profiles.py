@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import jinja2
@@ -239,14 +240,20 @@ class _Profile:
     target: Node | None = option("The output without --target.", default=None, read=lambda node: node)
 
 
-def load_target(profile: str, target: str | None, directories: list[Path], environ: Mapping[str, str]) -> Target:
+def load_target(
+    profile: str,
+    target: str | None,
+    directories: list[Path],
+    environ: Mapping[str, str],
+    texts: Mapping[Path, str] = MappingProxyType({}),
+) -> Target:
     """The target `target` (or the profile's default) of `profile`, from the first profiles.yml in `directories`.
 
-    Raises `ProfileError` for every problem: `no-profiles`, `unknown-profile`, `unknown-target`, `env-var-missing`
+    `texts` are those that files have in an editor. Raises `ProfileError` for every problem: `no-profiles`, `unknown-profile`, `unknown-target`, `env-var-missing`
     and what decoding finds.
     """
     try:
-        root = _read_profiles(directories)
+        root = _read_profiles(directories, texts)
         name, output = _find_output(root, profile, target, environ)
         rendered = render_env(output, environ)
         problems: list[Problem] = []
@@ -292,13 +299,13 @@ def find_output(profile: str, target: str | None, directories: list[Path], envir
         raise ProfileError(error.problems) from None
 
 
-def _read_profiles(directories: list[Path]) -> Node:
+def _read_profiles(directories: list[Path], texts: Mapping[Path, str] = MappingProxyType({})) -> Node:
     path = next((found for folder in directories if (found := folder / PROFILES_FILE).is_file()), None)
     if path is None:
         looked = ", ".join(str(folder / PROFILES_FILE) for folder in directories)
         raise ProfileError.of("no-profiles", f"There is no {PROFILES_FILE}.", why=f"Looked for: {looked}.")
     shown = os.path.relpath(path)
-    return parse_yaml(shown, read_text(path, shown))
+    return parse_yaml(shown, texts[path] if path in texts else read_text(path, shown))
 
 
 def _find_output(root: Node, profile: str, wanted: str | None, environ: Mapping[str, str]) -> tuple[str, Node]:

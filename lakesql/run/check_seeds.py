@@ -18,10 +18,11 @@ TIME_ZONE = "spark.sql.session.timeZone"
 """The setting by which Spark reads times without a zone: those of seeds are read by it too."""
 
 
-def check_seeds(manifest: Manifest, names: Iterable[str]) -> None:
+def check_seeds(manifest: Manifest, names: Iterable[str], *, saves: bool = True) -> None:
     """Raise `ProjectError` with the values and records of the seeds' files that are wrong.
 
-    A file that was right is not read again while neither it nor its contract changes.
+    A file that was right is not read again while neither it nor its contract changes: with `saves` the next command
+    knows of it too.
     """
     cache = CacheFile(manifest.outputs.cache / "seeds.json")
     zone, problems = zone_name(manifest), list[Problem]()
@@ -29,7 +30,8 @@ def check_seeds(manifest: Manifest, names: Iterable[str]) -> None:
         version = seed.version(zone)
         if cache.get(seed.name, version) is None and not _check(manifest, seed, find_zone(zone), problems):
             cache.put(seed.name, version, True)
-    cache.save(manifest.seeds)
+    if saves:
+        cache.save(manifest.seeds)
     if problems:
         raise ProjectError(problems)
 

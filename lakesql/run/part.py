@@ -1,0 +1,52 @@
+"""What can be read of a project with errors: all but the files that have some, and what cannot be without these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lakesql.errors import Problem, ProjectError
+from lakesql.graph.manifest import Manifest
+from lakesql.project.changed_files import with_buffers, without_files
+from lakesql.project.files import ProjectFiles
+
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPart:
+    """What was read of a project: nothing where no part of it can be. `problems` are those of the whole project, and
+    `left_out` the files that are not among what was read."""
+
+    manifest: Manifest | None
+    problems: tuple[Problem, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def read_part(
+    files: ProjectFiles, load: Callable[[ProjectFiles], Manifest], former: Mapping[str, str] = NO_TEXTS
+) -> ProjectPart:
+    """The project of these files, or the largest part of it that can be read file by file.
+
+    What a file that is left out has declared is missing in others: of these, too, nothing is read, but their problems
+    are not the project's. `former` are texts with which files could be read before: each is tried in the place of the
+    one that cannot be read, before that is left out.
+    """
+    first: tuple[Problem, ...] = ()
+    left_out: list[str] = []
+    tried: set[str] = set()
+    while True:
+        try:
+            return ProjectPart(load(files), first, tuple(left_out))
+        except ProjectError as error:
+            first = first or error.problems
+            texts = files.texts
+            wrong = {problem.place.path for problem in error.problems if problem.place is not None} & texts.keys()
+            again = {path: former[path] for path in wrong - tried if former.get(path, texts[path]) != texts[path]}
+            tried |= again.keys()
+            rest = without_files(with_buffers(files, again), wrong - again.keys())
+            if rest == files:
+                return ProjectPart(None, first, tuple(left_out))
+            left_out += sorted(wrong - again.keys())
+            files = rest
