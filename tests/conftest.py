@@ -39,6 +39,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "cli": ("checks",),
     "docs": ("checks",),
     "lint": ("checks",),
+    "lsp": ("checks",),
     "review": ("checks",),
     "test_architecture.py": ("checks",),
     "views": ("checks",),

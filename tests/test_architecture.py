@@ -30,6 +30,7 @@ PACKAGE = ROOT / "lakesql"
 
 LAYERS = (
     ("cli",),
+    ("lsp",),
     ("run",),
     ("review", "site", "lint"),
     ("engine", "catalog", "observe"),
@@ -98,6 +99,8 @@ PLACES = {
     "paho": ("source/mqtt_taker.py",),
     "confluent_kafka": ("source/kafka_client.py", "registry/registry_client.py"),
     "google": ("registry/proto_schema.py", "registry/proto_compiler.py", "engine/records/"),
+    "pygls": ("lsp/",),
+    "lsprotocol": ("lsp/",),
     "ptars": ("engine/records/",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""

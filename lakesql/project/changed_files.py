@@ -1,4 +1,4 @@
-"""A project's files as they are not on the disk: with the texts that an editor has in memory, or without some of them."""
+"""A project's files as they are not on the disk: with texts that an editor has in memory, or without some of them."""
 
 from __future__ import annotations
 

@@ -249,8 +249,8 @@ def load_target(
 ) -> Target:
     """The target `target` (or the profile's default) of `profile`, from the first profiles.yml in `directories`.
 
-    `texts` are those that files have in an editor. Raises `ProfileError` for every problem: `no-profiles`, `unknown-profile`, `unknown-target`, `env-var-missing`
-    and what decoding finds.
+    `texts` are those that files have in an editor. Raises `ProfileError` for every problem: `no-profiles`,
+    `unknown-profile`, `unknown-target`, `env-var-missing` and what decoding finds.
     """
     try:
         root = _read_profiles(directories, texts)

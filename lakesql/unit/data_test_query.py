@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -26,10 +26,12 @@ from lakesql.model.data_tests import (
     RowCount,
     Unique,
 )
+from lakesql.model.model import Model
 from lakesql.seed.seed import Seed
 from lakesql.select.query import parse_query, read_expression
 from lakesql.select.relation import QueryColumn
 from lakesql.select.sqltext import Findings, read_text
+from lakesql.stream.stream import Column
 from lakesql.stream.types import parse_type, stored_type
 from lakesql.template.evaluate import Names
 from lakesql.template.template import parse_template, render_template
@@ -71,9 +73,13 @@ class TestQuery:
 
 def check_data_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
     """Raise `ProjectError` with all that is wrong with tests, as far as the columns are known without the tables."""
+    check_tests_of(manifest, {name: _declared_columns(manifest, compiled, name) for name in manifest.models})
+
+
+def check_tests_of(manifest: Manifest, models: Mapping[str, Columns | None]) -> None:
+    """The same, where these are the columns of the models' tables."""
     problems: list[Problem] = []
-    tables = {name: _declared_columns(manifest, compiled, name) for name in manifest.models}
-    tables |= {name: seed_columns(seed) for name, seed in manifest.seeds.items()}
+    tables = {**models, **{name: seed_columns(seed) for name, seed in manifest.seeds.items()}}
     for test in manifest.data_tests:
         collect(problems, lambda test=test: build_test_query(manifest, test, tables))  # type: ignore[misc]
     if problems:
@@ -342,10 +348,15 @@ def seed_columns(seed: Seed) -> Columns:
 def _declared_columns(manifest: Manifest, compiled: CompiledFiles, name: str) -> Columns | None:
     """The columns of a model's table as its SELECT says; None where only Spark's analyzer knows them."""
     known = compiled.known(name)
-    if known is None or known.columns is None:
-        return None
-    added = manifest.models[name].config.writing().added
-    return {**{column.name: column.type for column in known.columns}, **{column.name: column.type for column in added}}
+    return (
+        table_columns(manifest.models[name], known.columns) if known is not None and known.columns is not None else None
+    )
+
+
+def table_columns(model: Model, columns: Iterable[Column]) -> Columns:
+    """The columns of a model's table, of which the SELECT has these."""
+    added = model.config.writing().added
+    return {**{column.name: column.type for column in columns}, **{column.name: column.type for column in added}}
 
 
 def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> str:

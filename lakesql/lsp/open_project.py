@@ -1,0 +1,380 @@
+"""A project in memory, as an editor has it: its files with what is typed over them, and what is wrong with each.
+
+What is typed into a model is looked at by itself, in some milliseconds (`look`). What else it means for the project is
+worked out in a pause (`read_all`), and then model by model (`check_next`), so that nobody waits for it. Nothing is
+written, no broker is asked, and no Java is started.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakesql.compile.build_select import build_select
+from lakesql.compile.compiled import CompiledFiles, compiled_files
+from lakesql.compile.notes import find_notes
+from lakesql.compile.select import Select, output_columns
+from lakesql.errors import InternalError, LakesqlError, Problem, ProfileError, ProjectError
+from lakesql.graph.graph import node_id
+from lakesql.graph.manifest import Manifest, load_manifest, parse_declarations, with_texts
+from lakesql.lint.finding import LintFinding
+from lakesql.lint.lint import lint
+from lakesql.lint.lint_settings import LintSettings, read_lint_settings
+from lakesql.lsp.parsed_files import ParsedFiles
+from lakesql.model.model import Model
+from lakesql.project.changed_files import is_of_project, with_buffers
+from lakesql.project.files import PROPERTIES_SUFFIXES, ProjectFiles, SourceFile, outputs_of, read_project
+from lakesql.project.profiles import PROFILES_FILE, Target, load_target
+from lakesql.run.check_seeds import check_seeds
+from lakesql.run.part import read_part
+from lakesql.run.tables import load_known
+from lakesql.stream.stream import Column
+from lakesql.unit.data_test_query import check_tests_of, table_columns
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What the command line says: the target, the variables, and where profiles.yml may be, by a project's folder."""
+
+    target: str | None
+    variables: Mapping[str, Any]
+    profile_folders: Callable[[Path], list[Path]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedModel:
+    """What checking a model's SELECT has found, under the key of all that it depends on.
+
+    `columns` is None where they are not known.
+    """
+
+    key: str
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """What was found in a file when it had this text, by looking at it alone."""
+
+    text: str
+    problems: tuple[Problem, ...]
+    findings: tuple[LintFinding, ...] = ()
+
+
+class OpenProject:
+    """One project of an editor. `manifest` is what can be read of it now, or could before; None where nothing can."""
+
+    def __init__(self, directory: Path, options: ServerOptions) -> None:
+        self.directory = directory
+        self.manifest: Manifest | None = None
+        self.lint_settings = LintSettings()
+        self.opened: dict[str, str] = {}
+        """The texts of the files that are open in the editor, by their paths from the project's directory."""
+        self.built: dict[str, Select] = {}
+        """The SELECTs of models of `manifest`, as far as they were needed."""
+        self._options = options
+        self._disk: ProjectFiles | None = None
+        self._target: Target | None = None
+        self._parsed: ParsedFiles | None = None
+        self._gone: set[str] = set()
+        self._good: dict[str, str] = {}
+        self._of_reading: tuple[Problem, ...] = ()
+        self._of_tests: tuple[Problem, ...] = ()
+        self._seen: dict[str, SeenFile] = {}
+        self._checked: dict[str, CheckedModel] = {}
+        self._findings: dict[str, tuple[LintFinding, ...]] = {}
+        self._compiled: CompiledFiles | None = None
+        self._waiting: deque[str] = deque()
+        self._has_tests_waiting = False
+
+    # What the editor says
+
+    def open(self, path: str, text: str) -> None:
+        """Take in the text of a file that is open in the editor, whatever the disk has."""
+        self.opened[path] = text.removeprefix("\ufeff")
+        self._gone.discard(path)
+
+    def close(self, path: str) -> None:
+        """Go by the disk again for a file."""
+        self.opened.pop(path, None)
+        self._seen.pop(path, None)
+
+    def forget(self, path: str) -> None:
+        """Take in that a file was deleted: what the editor has of it is no file of the project until it is changed."""
+        self._gone.add(path)
+        self._seen.pop(path, None)
+
+    @property
+    def buffers(self) -> dict[str, str]:
+        """The texts that stand for the files of the disk."""
+        return {path: text for path, text in self.opened.items() if path not in self._gone}
+
+    def text(self, path: str) -> str | None:
+        """The text of a file of the project, as the editor has it or else the disk; None where there is none."""
+        if path in self.opened:
+            return self.opened[path]
+        if self._disk is not None and path in self._disk.texts:
+            return self._disk.texts[path]
+        try:
+            return (self.directory / path).read_bytes().decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    # What is worked out
+
+    def look(self, path: str) -> bool:
+        """Look at one file alone, as it was typed; whether the rest of the project has to be looked at too."""
+        text = self.opened.get(path)
+        if text is None or path in self._gone:
+            return True
+        seen = self._seen.get(path)
+        if seen is not None and seen.text == text:
+            return False
+        if self.manifest is not None and self._disk is not None:
+            if path.endswith(PROPERTIES_SUFFIXES) and is_of_project(self._disk.settings, path):
+                problems = parse_declarations(SourceFile(path, text)).problems
+                self._seen[path] = SeenFile(text, problems)
+                return True
+            model = next((each for each in self.manifest.models.values() if each.path == path), None)
+            if model is not None and model.member is None:
+                return self._look_at_model(self.manifest, model.name, path, text)
+        self._seen.pop(path, None)
+        return True
+
+    def _look_at_model(self, manifest: Manifest, name: str, path: str, text: str) -> bool:
+        before = self._face(manifest, name)
+        try:
+            changed = with_texts(manifest, {path: text})
+            kept = self._built_beside(manifest, name)
+            select = build_select(changed, name, kept)
+            findings = lint(changed, self.lint_settings, [name], whole=False, built=kept)
+        except LakesqlError as error:
+            self._seen[path] = SeenFile(text, error.problems)
+            return False
+        self.manifest, self.built = changed, kept
+        self._good[path] = text
+        self._seen[path] = SeenFile(text, (), findings)
+        self._checked[name] = _checked_as("", select)
+        was_wrong = any(each.place is not None and each.place.path == path for each in self._of_reading)
+        return was_wrong or before is None or before != self._face(changed, name)
+
+    def _built_beside(self, manifest: Manifest, name: str) -> dict[str, Select]:
+        """The SELECTs that were built, but for that of a model and those that are made of its rows."""
+        changed = manifest.graph.downstream([node_id("model", name)])
+        return {
+            each: select
+            for each, select in self.built.items()
+            if each != name and node_id("model", each) not in changed
+        }
+
+    def _face(self, manifest: Manifest, name: str) -> object:
+        """All of a model that other files depend on; None where it is not known."""
+        model = manifest.models[name]
+        try:
+            select = build_select(manifest, name, self.built)
+        except LakesqlError:
+            return None
+        text = "" if model.config.is_stored else select.query.sql
+        reads = [(found.name, kind) for kind in ("streams", "refs") for found in getattr(model.facts, kind)]
+        return model.options, reads, model.facts.vars, model.facts.macros, output_columns(select), select.writing, text
+
+    def read_all(self, *, from_disk: bool) -> None:
+        """Read the whole project again, what has not changed as it was read before, and note what is to be checked."""
+        gc.disable()  # the search for garbage would walk through all that is being read again and again
+        try:
+            if from_disk or self._disk is None or self._target is None:
+                self._read_disk()
+            else:
+                self._read_target(self._disk)
+            if self._disk is not None and self._target is not None:
+                self._read_files(self._disk, self._target)
+        except LakesqlError as error:
+            self._of_reading = error.problems
+        except OSError as error:
+            what = f"{error.filename}: {error.strerror}."
+            self._of_reading = ProfileError.of("not-accessible", what).problems
+        finally:
+            gc.enable()
+
+    def _read_disk(self) -> None:
+        outputs = outputs_of(self.directory)
+        self._disk = read_project(self.directory, outputs)
+        self._parsed = self._parsed or ParsedFiles(outputs)
+        self._read_target(self._disk)
+
+    def _read_target(self, disk: ProjectFiles) -> None:
+        files = with_buffers(disk, self.buffers)
+        folders = self._options.profile_folders(self.directory)
+        texts = {}
+        if PROFILES_FILE in self.buffers:
+            texts[self.directory / PROFILES_FILE] = self.buffers[PROFILES_FILE]
+        self._target = load_target(files.settings.profile, self._options.target, folders, os.environ, texts)
+
+    def _read_files(self, disk: ProjectFiles, target: Target) -> None:
+        assert self._parsed is not None
+        parsed, variables = self._parsed, self._options.variables
+        files = with_buffers(disk, self.buffers)
+
+        def load(part: ProjectFiles) -> Manifest:
+            return load_known(
+                lambda find: load_manifest(part, target, variables, parsed.read_declarations, parsed.read_model, find)
+            )
+
+        part = read_part(files, load, self._good)
+        self._of_reading = part.problems
+        if part.manifest is None:
+            return
+        self.manifest = part.manifest
+        wrong = {problem.place.path for problem in part.problems if problem.place is not None}
+        self._good = {path: text for path, text in files.texts.items() if path not in wrong} | {
+            path: text for path, text in self._good.items() if path in wrong
+        }
+        self.built = {}
+        self._note_what_waits(part.manifest)
+        waiting = {part.manifest.models[name].path for name in self._waiting}
+        self._seen = {path: seen for path, seen in self._seen.items() if path in waiting}
+
+    def _note_what_waits(self, manifest: Manifest) -> None:
+        try:
+            self.lint_settings = read_lint_settings(manifest)
+        except ProjectError as error:
+            self._of_reading = (*self._of_reading, *error.problems)
+        self._compiled = compiled_files(manifest, self.built)
+        for name in self._checked.keys() - manifest.models.keys():
+            del self._checked[name]
+        first = [name for name, model in manifest.models.items() if model.path in self.opened]
+        keys = {name: self._compiled.key(name) for name in manifest.models}
+        names = [*first, *(name for name in manifest.models if name not in first)]
+        self._waiting = deque(name for name in names if self._is_unknown(name, keys[name]))
+        self._has_tests_waiting = True
+        self._findings = {}
+
+    def _is_unknown(self, name: str, key: str) -> bool:
+        """Whether a model is to be checked; what the last command knows of it counts."""
+        assert self._compiled is not None
+        if name in self._checked and self._checked[name].key == key:
+            return False
+        known = self._compiled.known(name)
+        if known is None:
+            return True
+        self._checked[name] = CheckedModel(key, (), known.notes, known.columns)
+        return False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of the project is checked."""
+        return not self._waiting and not self._has_tests_waiting
+
+    def check_next(self) -> None:
+        """Check the next model that waits, or where none does, what lies between them."""
+        manifest, compiled = self.manifest, self._compiled
+        if manifest is None or compiled is None:
+            self._waiting.clear()
+            self._has_tests_waiting = False
+        elif self._waiting:
+            name = self._waiting.popleft()
+            if name in manifest.models:
+                self._check_model(manifest, compiled, name)
+        elif self._has_tests_waiting:
+            self._has_tests_waiting = False
+            self._of_tests = tuple(self._check_tests(manifest))
+            self._lint_opened(manifest)
+            self.built = {name: each for name, each in self.built.items() if each.model.path in self.opened}
+
+    def _check_model(self, manifest: Manifest, compiled: CompiledFiles, name: str) -> None:
+        key = compiled.key(name)
+        try:
+            select = build_select(manifest, name, self.built)
+            self._checked[name] = _checked_as(key, select)
+        except LakesqlError as error:
+            self._checked[name] = CheckedModel(key, error.problems)
+        if self.text(manifest.models[name].path) == manifest.models[name].source:
+            self._seen.pop(manifest.models[name].path, None)
+
+    def _check_tests(self, manifest: Manifest) -> Iterator[Problem]:
+        if manifest.data_tests:
+            tables = {name: self._table_columns(model) for name, model in manifest.models.items()}
+            yield from _problems_of(lambda: check_tests_of(manifest, tables))
+        yield from _problems_of(lambda: check_seeds(manifest, manifest.seeds, saves=False))
+
+    def _table_columns(self, model: Model) -> Mapping[str, str] | None:
+        columns = self._checked[model.name].columns
+        return table_columns(model, columns) if columns is not None else None
+
+    def _checked_right(self, manifest: Manifest) -> frozenset[str]:
+        return frozenset(name for name in manifest.models if not self._checked[name].problems)
+
+    def _lint_opened(self, manifest: Manifest) -> None:
+        """Ask the linter about the files that are open: it says nothing of models that are refused."""
+        right = self._checked_right(manifest)
+        names = [name for name, model in manifest.models.items() if model.path in self.opened and name in right]
+        found: dict[str, tuple[LintFinding, ...]] = {}
+        for finding in lint(manifest, self.lint_settings, names, whole=True, built=self.built):
+            found[finding.path] = (*found.get(finding.path, ()), finding)
+        self._findings = found
+
+    # What is known
+
+    def problems(self) -> dict[str, tuple[Problem, ...]]:
+        """What is wrong with the project, by the paths of files; '' for what has no place."""
+        found: dict[str, dict[Problem, None]] = {}
+        every = [*self._of_reading, *self._of_tests]
+        for name, checked in self._checked.items():
+            if self.manifest is not None and name in self.manifest.models:
+                every += checked.problems
+        for problem in every:
+            path = problem.place.path if problem.place is not None else ""
+            found.setdefault(path, {})[problem] = None
+        told = {path: tuple(each) for path, each in found.items()}
+        for path, seen in self._seen.items():
+            told[path] = seen.problems
+        return told
+
+    def findings(self, path: str) -> tuple[LintFinding, ...]:
+        """What the linter has found in an open file."""
+        seen = self._seen.get(path)
+        if seen is not None:
+            return seen.findings
+        return self._findings.get(path, ())
+
+    def warnings(self, path: str) -> tuple[Problem, ...]:
+        """What somebody should know of a file, and what ends no command."""
+        warnings = self.manifest.warnings if self.manifest is not None else ()
+        return tuple(each for each in warnings if each.place is not None and each.place.path == path)
+
+    def notes(self, path: str) -> Iterable[str]:
+        """What the table of the model in a file holds that its author may have meant otherwise."""
+        for name, model in (self.manifest.models if self.manifest is not None else {}).items():
+            if model.path == path and model.member is None and name in self._checked:
+                yield from self._checked[name].notes
+
+    def select(self, name: str) -> Select | None:
+        """The SELECT of a model, as it is or could be read last; None where it is refused."""
+        if self.manifest is None or name not in self.manifest.models:
+            return None
+        try:
+            return build_select(self.manifest, name, self.built)
+        except LakesqlError:
+            return None
+
+
+def _checked_as(key: str, select: Select) -> CheckedModel:
+    columns = output_columns(select) if select.columns is not None else None
+    return CheckedModel(key, (), tuple(note for _, note in find_notes(select)), columns)
+
+
+def _problems_of(check: Callable[[], None]) -> tuple[Problem, ...]:
+    try:
+        check()
+    except LakesqlError as error:
+        return error.problems
+    except OSError as error:  # a file that has gone since
+        return InternalError.of_defect(error).problems
+    return ()

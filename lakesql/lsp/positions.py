@@ -1,0 +1,80 @@
+"""Where something stands, in lakesql's words and in those of the protocol.
+
+lakesql counts lines and characters from 1. The protocol counts them from 0, and characters in the units of an encoding,
+mostly UTF-16, in which an emoji has two. Both end a line at `\\n`, `\\r\\n` and `\\r` alone, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lsprotocol import types
+
+from lakesql.errors import Place
+from lakesql.lint.finding import Span
+from lakesql.template.jinja import SourceText, source_of
+
+
+@dataclass(frozen=True, slots=True)
+class TextPositions:
+    """The positions of one text. `source` is the text with `\\n` at the end of each line; offsets are those in it."""
+
+    source: SourceText
+    encoding: str
+
+    def position(self, place: Place) -> types.Position:
+        """A place of the text; one that is past its end is at its end."""
+        line = max(1, place.line or 1)
+        if line > len(self.source.starts):
+            return self._end()
+        written = self.line(line)
+        column = max(0, min((place.column or 1) - 1, len(written)))
+        return types.Position(line - 1, self._units(written[:column]))
+
+    def range(self, span: Span) -> types.Range:
+        """A range of the text."""
+        return types.Range(self.position(span.start), self.position(span.end))
+
+    def range_of(self, start: int, end: int) -> types.Range:
+        """The range between two offsets."""
+        return types.Range(self.position(self.source.place(start)), self.position(self.source.place(end)))
+
+    def whole(self) -> types.Range:
+        """The range of all of the text."""
+        return types.Range(types.Position(0, 0), self._end())
+
+    def offset(self, position: types.Position) -> int:
+        """The offset of a position; of one behind the end of its line, that of the end."""
+        if position.line >= len(self.source.starts):
+            return len(self.source.text)
+        written = self.line(position.line + 1)
+        units = 0
+        for at, character in enumerate(written):
+            if units >= position.character:
+                return self.source.starts[position.line] + at
+            units += self._units(character)
+        return self.source.starts[position.line] + len(written)
+
+    def line(self, number: int) -> str:
+        """The text of a line, counted from 1, without its end."""
+        start = self.source.starts[number - 1]
+        end = self.source.starts[number] - 1 if number < len(self.source.starts) else len(self.source.text)
+        return self.source.text[start:end]
+
+    def _end(self) -> types.Position:
+        last = len(self.source.starts)
+        return types.Position(last - 1, self._units(self.line(last)))
+
+    def _units(self, text: str) -> int:
+        if text.isascii():
+            return len(text)
+        if self.encoding == types.PositionEncodingKind.Utf8:
+            return len(text.encode("utf-8", "surrogatepass"))
+        if self.encoding == types.PositionEncodingKind.Utf32:
+            return len(text)
+        return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def positions_of(path: str, text: str, encoding: str) -> TextPositions:
+    """The positions of a file's text."""
+    return TextPositions(source_of(path, text), encoding)

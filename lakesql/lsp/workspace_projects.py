@@ -1,0 +1,102 @@
+"""The projects of an editor's folders, and which of them a file belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pygls.uris import to_fs_path
+
+from lakesql.lsp.open_project import OpenProject, ServerOptions
+from lakesql.lsp.positions import TextPositions, positions_of
+from lakesql.project.files import find_project, has_settings
+
+MOST_FOLDERS = 200
+"""So many folders of an editor's folder are looked at for projects in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """A file of a project: its path from the project's directory, with slashes, and the editor's name for it."""
+
+    project: OpenProject
+    path: str
+    uri: str
+
+
+@dataclass(slots=True)
+class WorkspaceProjects:
+    """The projects that were met, by their directories. `only` is the one of --project-dir, if that was said."""
+
+    options: ServerOptions
+    only: Path | None = None
+    encoding: str = "utf-16"
+    projects: dict[Path, OpenProject] = field(default_factory=dict)
+    uris: dict[Path, str] = field(default_factory=dict)
+    """What the editor calls the files that it has open."""
+
+    def find(self, uri: str) -> ProjectFile | None:
+        """The file of a project that the editor calls so; None for one that is no project's."""
+        path = _path_of(uri)
+        if path is None:
+            return None
+        directory = self.only if self.only is not None else find_project(path.parent)
+        for each, inside in ((directory, path), (directory.resolve(), path.resolve())):
+            if inside.is_relative_to(each) and self._has_project(each):
+                return ProjectFile(self.open(each), inside.relative_to(each).as_posix(), uri)
+        return None
+
+    def open(self, directory: Path) -> OpenProject:
+        """The project of a directory."""
+        if directory not in self.projects:
+            self.projects[directory] = OpenProject(directory, self.options)
+        return self.projects[directory]
+
+    def open_below(self, uri: str) -> Iterator[OpenProject]:
+        """The projects of a folder of the editor: itself, or those in the folders that it has."""
+        folder = _path_of(uri)
+        if folder is None or not folder.is_dir():
+            return
+        if self.only is not None:
+            yield self.open(self.only)
+            return
+        above = find_project(folder)
+        if self._has_project(above):
+            yield self.open(above)
+            return
+        visible = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+        for each in visible[:MOST_FOLDERS]:
+            if self._has_project(each):
+                yield self.open(each)
+
+    def uri(self, project: OpenProject, path: str) -> str:
+        """What the editor calls a file of a project, or one that a problem names: that of a profile stands from the
+        working directory."""
+        inside = project.directory / path
+        full = inside if inside.exists() or inside in self.uris else Path.cwd() / path
+        if not full.exists() and full not in self.uris:
+            full = inside
+        full = Path(full.as_posix()) if ".." not in full.parts else full.resolve()
+        return self.uris.get(full) or full.as_uri()
+
+    def positions(self, project: OpenProject, path: str) -> TextPositions:
+        """The positions of a file's text; of an empty one, where it cannot be read."""
+        text = project.text(path)
+        if text is None and (Path.cwd() / path).is_file():
+            text = (Path.cwd() / path).read_bytes().decode("utf-8-sig", errors="replace")
+        return positions_of(path, text or "", self.encoding)
+
+    def _has_project(self, directory: Path) -> bool:
+        if directory in self.projects:
+            return True
+        try:
+            return has_settings(directory)
+        except OSError:
+            return False
+
+
+def _path_of(uri: str) -> Path | None:
+    """The file that an editor's name means; None for one that is in no file."""
+    path = to_fs_path(uri) if uri.startswith("file:") else None
+    return Path(path) if path else None
