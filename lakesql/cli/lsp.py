@@ -20,8 +20,8 @@ def command(given: Given) -> None:
     no Java and asks no network. It needs the extra `lsp`.
     """
     from lakesql.cli.project import profile_folders, read_vars
+    from lakesql.lsp.features import build_server
     from lakesql.lsp.open_project import ServerOptions
-    from lakesql.lsp.server import build_server
 
     options = given.options
     served = ServerOptions(options.target, read_vars(options.vars), partial(profile_folders, options))

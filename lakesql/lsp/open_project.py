@@ -127,6 +127,11 @@ class OpenProject:
         except (OSError, UnicodeDecodeError):
             return None
 
+    def texts(self) -> dict[str, str]:
+        """The texts of all files that say what the project is, as the editor has them or else the disk."""
+        on_disk = self._disk.texts if self._disk is not None else {}
+        return {**{path: text for path, text in on_disk.items() if path not in self._gone}, **self.buffers}
+
     # What is worked out
 
     def look(self, path: str) -> bool:
@@ -354,6 +359,11 @@ class OpenProject:
         for name, model in (self.manifest.models if self.manifest is not None else {}).items():
             if model.path == path and model.member is None and name in self._checked:
                 yield from self._checked[name].notes
+
+    def columns(self, name: str) -> tuple[Column, ...]:
+        """The columns of a model, as they were known when it was checked; none where they are not."""
+        checked = self._checked.get(name)
+        return checked.columns or () if checked is not None else ()
 
     def select(self, name: str) -> Select | None:
         """The SELECT of a model, as it is or could be read last; None where it is refused."""

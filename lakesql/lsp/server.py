@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from lakesql import __version__
-from lakesql.errors import Problem
+from lakesql.errors import InternalError, Place, Problem
 from lakesql.lsp.diagnostics import file_diagnostics
-from lakesql.lsp.fixes import FIX_ALL, file_actions
+from lakesql.lsp.mentions import Mention
 from lakesql.lsp.open_project import OpenProject, ServerOptions
 from lakesql.lsp.workspace_projects import ProjectFile, WorkspaceProjects
 from lakesql.project.settings import SETTINGS_FILE
@@ -29,8 +29,6 @@ LOOK_AFTER_S = 0.05
 
 READ_AFTER_S = 0.5
 """So long after the last keystroke that means something for other files the project is read again."""
-
-WATCHED = ("**/*.{sql,yml,yaml,csv,avsc,proto}", f"**/{SETTINGS_FILE}")
 
 
 class ProjectServer(LanguageServer):
@@ -77,11 +75,23 @@ class ProjectServer(LanguageServer):
     def report(self, error: Exception) -> None:
         """Tell the editor's log of a defect."""
         logging.getLogger("lakesql").debug("A defect of the server", exc_info=error)
-        from lakesql.errors import InternalError
-
         text = InternalError.of_defect(error).problems[0]
         message = self._secrets.redact(f"{text.what} {text.why}")
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
+
+    def redact(self, text: str) -> str:
+        """A text without the secrets of this process."""
+        return self._secrets.redact(text)
+
+    def location(self, project: OpenProject, place: Place) -> types.Location:
+        """A place of a project, as the protocol has it."""
+        position = self.projects.positions(project, place.path).position(place)
+        return types.Location(self.projects.uri(project, place.path), types.Range(position, position))
+
+    def mentioned(self, project: OpenProject, mention: Mention) -> types.Location:
+        """Where a file names something."""
+        positions = self.projects.positions(project, mention.path)
+        return types.Location(self.projects.uri(project, mention.path), positions.range_of(mention.start, mention.end))
 
     def look(self, file: ProjectFile) -> None:
         """Look at a file that was typed in, and later at the rest, if that may see it."""
@@ -154,103 +164,3 @@ class ProjectServer(LanguageServer):
         if not diagnostics:
             del self._shown[uri]
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics))
-
-
-def build_server(options: ServerOptions, only: Path | None) -> ProjectServer:
-    """The server, which answers as soon as it is started."""
-    server = ProjectServer(options, only)
-    _add_lifecycle(server)
-    _add_files(server)
-    _add_actions(server)
-    return server
-
-
-def _add_lifecycle(server: ProjectServer) -> None:
-    @server.feature(types.INITIALIZED)
-    def initialized(_: types.InitializedParams) -> None:
-        encoding = server.workspace.position_encoding
-        server.projects.encoding = str(getattr(encoding, "value", encoding) or "utf-16")
-        watches = server.client_capabilities.workspace
-        if watches and watches.did_change_watched_files and watches.did_change_watched_files.dynamic_registration:
-            watchers = [types.FileSystemWatcher(glob) for glob in WATCHED]
-            registration = types.Registration(
-                "lakesql-files",
-                types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-                types.DidChangeWatchedFilesRegistrationOptions(watchers),
-            )
-            server.client_register_capability(types.RegistrationParams([registration]))
-        _open_folders(server, server.workspace.folders)
-
-    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
-    def folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
-        _open_folders(server, [folder.uri for folder in params.event.added])
-
-
-def _open_folders(server: ProjectServer, uris: Iterable[str]) -> None:
-    for uri in uris:
-        for project in server.projects.open_below(uri):
-            if project.manifest is None:
-                server.later("open", project, "", 0, lambda project=project: server.read(project, from_disk=True))  # type: ignore[misc]
-
-
-def _add_files(server: ProjectServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    def opened(params: types.DidOpenTextDocumentParams) -> None:
-        document = params.text_document
-        file = server.projects.find(document.uri)
-        if file is None:
-            return
-        server.projects.uris[file.project.directory / file.path] = document.uri
-        known = file.project.text(file.path)
-        file.project.open(file.path, document.text)
-        if file.project.manifest is None or known != document.text:
-            is_new = file.project.manifest is None
-            server.later("open", file.project, "", 0, lambda: server.read(file.project, from_disk=is_new))
-        else:
-            server.read_later(file.project, from_disk=False)
-        server.show(file.project)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    def changed(params: types.DidChangeTextDocumentParams) -> None:
-        file = server.projects.find(params.text_document.uri)
-        if file is None:
-            return
-        file.project.open(file.path, server.workspace.get_text_document(file.uri).source)
-        server.later("look", file.project, file.path, LOOK_AFTER_S, lambda: server.look(file))
-
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    def saved(params: types.DidSaveTextDocumentParams) -> None:
-        file = server.projects.find(params.text_document.uri)
-        if file is not None:
-            server.read_later(file.project, from_disk=True)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    def closed(params: types.DidCloseTextDocumentParams) -> None:
-        file = server.projects.find(params.text_document.uri)
-        if file is not None:
-            file.project.close(file.path)
-            server.projects.uris.pop(file.project.directory / file.path, None)
-            server.read_later(file.project, from_disk=True)
-
-    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    def disk_changed(params: types.DidChangeWatchedFilesParams) -> None:
-        for change in params.changes:
-            file = server.projects.find(change.uri)
-            if file is None:
-                continue
-            if change.type == types.FileChangeType.Deleted:
-                file.project.forget(file.path)
-            server.read_later(file.project, from_disk=True)
-
-
-def _add_actions(server: ProjectServer) -> None:
-    kinds = [types.CodeActionKind.QuickFix, FIX_ALL]
-
-    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
-    def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
-        file = server.file(params.text_document.uri)
-        if file is None:
-            return []
-        file.project.look(file.path)
-        positions = server.projects.positions(file.project, file.path)
-        return file_actions(file.project, file.path, file.uri, positions, params)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from lakesql.compile.checks import checks_of
 from lakesql.compile.compiled import CompiledFiles
+from lakesql.compile.compiled_header import read_header
 from lakesql.compile.maintenance import when_due
 from lakesql.decode import fields_of
 from lakesql.errors import Problem
@@ -21,7 +22,6 @@ from lakesql.model.model import Model
 from lakesql.project.cache import digest
 from lakesql.seed.seed import Seed
 from lakesql.select.lineage_edges import direct_or_not
-from lakesql.site.compiled_header import read_header
 from lakesql.site.content import CheckRow, ColumnEdgeRow, ColumnRow, LastRun, Live, NodePage, OptionRow, PageLink
 from lakesql.stream.stream import Column, Stream
 

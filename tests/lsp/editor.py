@@ -214,7 +214,7 @@ async def editing(
     environ: Mapping[str, str] | None = None,
     watches: bool = True,
 ) -> AsyncIterator[Editor]:
-    """An editor with a project open: the sample of the linter's tests with files over it, or with `plain` what is there.
+    """An editor with a project open: the sample of the linter's tests with files over it; with `plain` what is there.
 
     At the end the server has to be alive, to have reported no defect, and to have written nothing, started nothing and
     asked nobody.

@@ -1,4 +1,4 @@
-"""`lakesql lsp` in a process that notes whatever the server must not do: python guarded_server.py NOTES [ARGUMENT]..."""
+"""`lakesql lsp` in a process that notes whatever the server must not do: guarded_server.py NOTES [ARGUMENT]..."""
 
 from __future__ import annotations
 
