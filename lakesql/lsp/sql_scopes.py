@@ -49,39 +49,12 @@ class _Group:
 
 _CALL = re.compile(r"\{\{[-+]?\s*(stream|ref)\s*\(\s*(['\"])([^'\"]*)\2")
 _ENDS = frozenset(
-    [
-        "on",
-        "using",
-        "where",
-        "group",
-        "having",
-        "order",
-        "limit",
-        "union",
-        "except",
-        "intersect",
-        "join",
-        "inner",
-        "left",
-        "right",
-        "full",
-        "cross",
-        "lateral",
-        "natural",
-        "window",
-        "qualify",
-        "from",
-        "select",
-        "as",
-        "anti",
-        "semi",
-        "pivot",
-        "unpivot",
-        "tablesample",
-        "cluster",
-        "distribute",
-        "sort",
-    ]
+    {
+        *("on", "using", "where", "group", "having", "order", "limit", "union", "except"),
+        *("intersect", "join", "inner", "left", "right", "full", "cross", "lateral", "natural"),
+        *("window", "qualify", "from", "select", "as", "anti", "semi", "pivot", "unpivot"),
+        *("tablesample", "cluster", "distribute", "sort"),
+    }
 )
 _STARTS = ("from", "join")
 MOST_DEPTH = 12
