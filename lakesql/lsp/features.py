@@ -54,6 +54,9 @@ def _add_lifecycle(server: ProjectServer) -> None:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        for folder in params.event.removed:
+            for project in [*server.projects.open_below(folder.uri)]:
+                server.leave(project)
         _open_folders(server, [folder.uri for folder in params.event.added])
 
 

@@ -117,7 +117,7 @@ class ProjectServer(LanguageServer):
 
     async def _check(self, project: OpenProject) -> None:
         count = 0
-        while not project.is_done:
+        while not project.is_done and self.projects.projects.get(project.directory) is project:
             try:
                 project.check_next()
             except Exception as error:  # the next model is checked all the same
@@ -126,7 +126,17 @@ class ProjectServer(LanguageServer):
             if count % 25 == 0:
                 self.show(project)
             await asyncio.sleep(0)
-        self.show(project)
+        if self.projects.projects.get(project.directory) is project:
+            self.show(project)
+
+    def leave(self, project: OpenProject) -> None:
+        """Forget a project whose folder the editor has closed."""
+        for key in [key for key in self._timers if key[1] == project.directory]:
+            self._timers.pop(key).cancel()
+        self.projects.projects.pop(project.directory, None)
+        inside = f"{project.directory.as_uri()}/"
+        for uri in [uri for uri in self._shown if uri.startswith(inside)]:
+            self._publish(uri, [])
 
     # What is shown
 
@@ -142,10 +152,8 @@ class ProjectServer(LanguageServer):
             uri = self.projects.uri(project, path)
             told.add(uri)
             self._publish(uri, self._diagnostics(project, path, wrong.get(path, ())))
-        inside = f"{project.directory.as_uri()}/"
-        for uri in [uri for uri in self._shown if uri not in told and uri.startswith(inside)]:
-            if self.projects.find(uri) is not None and self._is_of(uri, project):
-                self._publish(uri, [])
+        for uri in [uri for uri in self._shown if uri not in told and self._is_of(uri, project)]:
+            self._publish(uri, [])
 
     def _is_of(self, uri: str, project: OpenProject) -> bool:
         found = self.projects.find(uri)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
 from lakesql.lsp.positions import TextPositions, positions_of
@@ -22,24 +24,25 @@ CURSOR = "‸"
 """Where the cursor stands in a text."""
 
 
-class Editor:
-    """A client with files open. Paths are those from the first folder."""
+class RunningServer:
+    """A server in a process of its own, which many sessions talk to, one after the other: it has to live on."""
 
-    def __init__(self, root: Path, encoding: str) -> None:
-        self.root = root
-        self.encoding = encoding
+    def __init__(self, folder: Path, encoding: str, environ: Mapping[str, str]) -> None:
         self.client = LanguageClient("tests", "1")
-        self.texts: dict[str, str] = {}
+        self.encoding = encoding
         self.published: dict[str, list[types.Diagnostic]] = {}
         self.logged: list[str] = []
         self.shown: list[str] = []
-        self.version = 0
-        self._news = asyncio.Event()
+        self.registered: list[types.Registration] = []
+        self.news = asyncio.Event()
+        self.notes = folder / "notes"
+        self._folder = folder
+        self._environ = environ
 
         @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def publish(params: types.PublishDiagnosticsParams) -> None:
             self.published[params.uri] = list(params.diagnostics)
-            self._news.set()
+            self.news.set()
 
         @self.client.feature(types.WINDOW_LOG_MESSAGE)
         def log(params: types.LogMessageParams) -> None:
@@ -51,14 +54,67 @@ class Editor:
 
         @self.client.feature(types.CLIENT_REGISTER_CAPABILITY)
         def register(params: types.RegistrationParams) -> None:
-            self.registered = params.registrations
+            self.registered += params.registrations
+
+    async def start(self) -> None:
+        command = [sys.executable, str(Path(__file__).parent / "guarded_server.py"), str(self.notes)]
+        variables = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(self._folder), "PATH": ""}
+        await self.client.start_io(*command, env={**variables, **self._environ}, cwd=str(self._folder))
+        general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind(self.server.encoding)])
+        workspace = types.WorkspaceClientCapabilities(
+            did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True),
+            workspace_edit=types.WorkspaceEditClientCapabilities(
+                document_changes=True,
+                resource_operations=[types.ResourceOperationKind.Rename],
+                change_annotation_support=types.ChangeAnnotationsSupportOptions(),
+            ),
+        )
+        capabilities = types.ClientCapabilities(general=general, workspace=workspace)
+        params = types.InitializeParams(capabilities, process_id=os.getpid())
+        started = await asyncio.wait_for(self.client.initialize_async(params), PATIENCE_S)
+        assert started.capabilities.position_encoding in (self.encoding, None)
+        self.client.initialized(types.InitializedParams())
+
+    async def stop(self) -> None:
+        await asyncio.wait_for(self.client.shutdown_async(None), PATIENCE_S)
+        self.client.exit(None)
+        await self.client.stop()
+
+
+_LOOP = asyncio.new_event_loop()
+_SERVERS: dict[tuple[str, tuple[tuple[str, str], ...]], RunningServer] = {}
+
+
+def run(script: Coroutine[Any, Any, None]) -> None:
+    """Run a session."""
+    _LOOP.run_until_complete(script)
+
+
+def stop_servers() -> None:
+    """End the servers that sessions have started."""
+    for server in _SERVERS.values():
+        _LOOP.run_until_complete(server.stop())
+    _SERVERS.clear()
+
+
+class Editor:
+    """An editor with files open. Paths are those from the folder."""
+
+    def __init__(self, root: Path, server: RunningServer) -> None:
+        self.root = root
+        self.server = server
+        self.client = server.client
+        self.published = server.published
+        self.shown: list[str] = server.shown
+        self.texts: dict[str, str] = {}
+        self.version = 0
 
     def uri(self, path: str) -> str:
         return (self.root / path).as_uri()
 
     def positions(self, path: str) -> TextPositions:
         text = self.texts[path] if path in self.texts else (self.root / path).read_bytes().decode("utf-8-sig")
-        return positions_of(path, text, self.encoding)
+        return positions_of(path, text, self.server.encoding)
 
     # What somebody does
 
@@ -111,10 +167,10 @@ class Editor:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while not wanted(self.published.get(uri, [])):
-                    self._news.clear()
-                    await self._news.wait()
+                    self.server.news.clear()
+                    await self.server.news.wait()
         except TimeoutError:
-            raise AssertionError((path, self.codes(path), self.published, self.logged)) from None
+            raise AssertionError((path, self.codes(path), self.server.published, self.server.logged)) from None
         return self.published.get(uri, [])
 
     async def until_codes(self, path: str, *codes: str) -> list[types.Diagnostic]:
@@ -127,10 +183,10 @@ class Editor:
     async def settle(self) -> None:
         """Wait until nothing new has come for longer than the server waits."""
         while True:
-            self._news.clear()
+            self.server.news.clear()
             try:
                 async with asyncio.timeout(1.5):
-                    await self._news.wait()
+                    await self.server.news.wait()
             except TimeoutError:
                 return
 
@@ -207,57 +263,51 @@ class Editor:
 async def editing(
     root: Path,
     *files: Mapping[str, str],
+    plain: bool = False,
     folders: Sequence[Path] = (),
     encoding: str = "utf-16",
-    arguments: Sequence[str] = (),
-    plain: bool = False,
     environ: Mapping[str, str] | None = None,
-    watches: bool = True,
 ) -> AsyncIterator[Editor]:
-    """An editor with a project open: the sample of the linter's tests with files over it; with `plain` what is there.
+    """A session with a project open: the sample of the linter's tests with files over it; with `plain` what is there.
 
     At the end the server has to be alive, to have reported no defect, and to have written nothing, started nothing and
     asked nobody.
     """
     if not plain:
         lay(root, *files)
-    editor = Editor(root, encoding)
-    notes = root.parent / f"{root.name}.notes"
-    command = [sys.executable, str(Path(__file__).parent / "guarded_server.py"), str(notes), *arguments]
-    home = root.parent / "home"
-    home.mkdir(exist_ok=True)
-    variables = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(home), "PATH": ""}
-    await editor.client.start_io(*command, env={**variables, **(environ or {})}, cwd=str(root.parent))
-    general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind(encoding)])
-    watched = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=watches)
-    capabilities = types.ClientCapabilities(
-        general=general,
-        workspace=types.WorkspaceClientCapabilities(
-            did_change_watched_files=watched,
-            workspace_edit=types.WorkspaceEditClientCapabilities(
-                document_changes=True,
-                resource_operations=[types.ResourceOperationKind.Rename],
-                change_annotation_support=types.ChangeAnnotationsSupportOptions(),
-            ),
-        ),
-    )
-    workspace = [types.WorkspaceFolder(each.as_uri(), each.name) for each in (folders or (root,))]
-    params = types.InitializeParams(capabilities, process_id=os.getpid(), workspace_folders=workspace)
-    started = await editor.client.initialize_async(params)
-    assert started.capabilities.position_encoding in (encoding, None)
-    editor.client.initialized(types.InitializedParams())
+    key = encoding, tuple((environ or {}).items())
+    if key not in _SERVERS:
+        _SERVERS[key] = RunningServer(Path(tempfile.mkdtemp(prefix="lakesql-lsp-")), encoding, environ or {})
+        await _SERVERS[key].start()
+    server = _SERVERS[key]
+    server.shown.clear()
+    editor = Editor(root, server)
+    opened = [types.WorkspaceFolder(each.as_uri(), each.name) for each in (folders or (root,))]
     before = _contents(root)
-    try:
-        yield editor
-    finally:
-        await asyncio.wait_for(editor.client.shutdown_async(None), PATIENCE_S)
-        editor.client.exit(None)
-        await editor.client.stop()
-    assert notes.read_text() == "", "the server has done what it must not"
-    assert [each for each in editor.logged if "rror" in each] == []
-    left = _contents(root)
-    new = {path for path, at in left.items() if before.get(path) != at}
+    _change_folders(server, opened, [])
+    yield editor
+    for path in [*editor.texts]:
+        editor.close(path)
+    _change_folders(server, [], opened)
+    await editor.until(".", lambda _: not any(server.published.get(uri) for uri in _inside(server, root)))
+    params = types.ExecuteCommandParams("lakesql.no_such_command")
+    with suppress(JsonRpcException):
+        await asyncio.wait_for(server.client.workspace_execute_command_async(params), PATIENCE_S)
+    assert server.notes.read_text() == "", "the server has done what it must not"
+    assert server.logged == []
+    new = {path for path, at in _contents(root).items() if before.get(path) != at}
     assert not [path for path in new if path.split("/")[0] in ("target", ".lakesql", "logs")]
+
+
+def _inside(server: RunningServer, root: Path) -> list[str]:
+    return [uri for uri in server.published if uri.startswith(f"{root.as_uri()}/")]
+
+
+def _change_folders(
+    server: RunningServer, added: Sequence[types.WorkspaceFolder], removed: Sequence[types.WorkspaceFolder]
+) -> None:
+    event = types.WorkspaceFoldersChangeEvent([*added], [*removed])
+    server.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
 
 
 def _contents(root: Path) -> dict[str, int]:

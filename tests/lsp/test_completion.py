@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from tests.lsp.editor import CURSOR, editing
+from tests.lsp.editor import CURSOR, editing, run
 
 CARTS = "models/all_carts.sql"
 HEAD = "{{ config(mode='append') }}\n"
@@ -48,7 +47,7 @@ def test_names_are_offered_where_they_may_stand(text: str, offered: set[str], ki
                 written = editor.written(CARTS, getattr(edit, "range"))  # noqa: B009  one of two kinds of edits
                 assert name.startswith(written)
 
-    asyncio.run(script())
+    run(script())
 
 
 def test_columns_have_their_types_and_what_is_said_of_them(tmp_path: Path) -> None:
@@ -68,7 +67,7 @@ def test_columns_have_their_types_and_what_is_said_of_them(tmp_path: Path) -> No
             assert amount.detail == "decimal(12,2) (model latest_orders)"
             assert getattr(amount.documentation, "value", "") == "In euros."
 
-    asyncio.run(script())
+    run(script())
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_nothing_is_offered_where_nothing_of_the_project_stands(text: str, tmp_p
             editor.type(CARTS, text)
             assert await editor.complete(CARTS, text) == {}
 
-    asyncio.run(script())
+    run(script())
 
 
 def test_a_stream_that_is_declared_in_a_buffer_is_offered(tmp_path: Path) -> None:
@@ -103,4 +102,4 @@ def test_a_stream_that_is_declared_in_a_buffer_is_offered(tmp_path: Path) -> Non
             assert "a" in await editor.complete(CARTS, text)
             assert CURSOR not in editor.texts[CARTS]
 
-    asyncio.run(script())
+    run(script())

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
 
 import pytest
 from lsprotocol import types
 
-from tests.lsp.editor import editing
+from tests.lsp.editor import editing, run
 
 CARTS = "models/all_carts.sql"
 TYPED = "{{ config(mode='append') }}\nSELECT cart_id, status = NULL AS is_new\nFROM {{ stream('carts') }}\n"
-
-
-def run(script: Coroutine[None, None, None]) -> None:
-    asyncio.run(script)
 
 
 def test_a_finding_is_shown_at_its_place_with_its_code_its_page_and_its_fix(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from lakesql.cli.init import write_project
-from tests.lsp.editor import editing
+from tests.lsp.editor import editing, run
 
 ORDERS = "models/orders.sql"
-REVENUE = "models/reports/revenue_per_day.sql"
+REVENUE = "models/revenue_per_day.sql"
 
 
 def test_hover_says_what_a_name_means(tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_hover_says_what_a_name_means(tmp_path: Path) -> None:
             assert "Orders as they are now. Purged ones are gone." in model
             assert "- a day: " in model and "- rows: " in model
 
-    asyncio.run(script())
+    run(script())
 
 
 def test_definitions_lead_through_jinja_to_every_kind_of_file(tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ def test_definitions_lead_through_jinja_to_every_kind_of_file(tmp_path: Path) ->
             (found,) = await editor.definition("models/shop.yml", "  - name: or‸ders\n    description: Orders")
             assert found == (ORDERS, 1, 1)
 
-    asyncio.run(script())
+    run(script())
 
 
 def _line(root: Path, found: tuple[str, int, int]) -> str:
@@ -87,7 +86,7 @@ def test_a_table_of_a_group_leads_to_its_file_and_to_its_declaration(tmp_path: P
             with pytest.raises(JsonRpcException, match="stands for a table of a feed"):
                 await editor.rename("models/reader.sql", "ref('mirror.pub‸lic_items')", "items")
 
-    asyncio.run(script())
+    run(script())
 
 
 def test_references_are_found_in_every_kind_of_file(tmp_path: Path) -> None:
@@ -113,7 +112,7 @@ def test_references_are_found_in_every_kind_of_file(tmp_path: Path) -> None:
             macros = await editor.references("models/customers.sql", "cl‸ean(")
             assert ("macros/text.sql" in {path for path, _, _ in macros}) and len(macros) > 1
 
-    asyncio.run(script())
+    run(script())
 
 
 def test_a_rename_changes_every_file_and_says_what_becomes_of_the_table(tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ def test_a_rename_changes_every_file_and_says_what_becomes_of_the_table(tmp_path
             await editor.settle()
             assert not any(each.severity == 1 for found in editor.published.values() for each in found)
 
-    asyncio.run(script())
+    run(script())
 
 
 @pytest.mark.parametrize(
@@ -180,4 +179,4 @@ def test_a_rename_that_cannot_be_is_refused(at: str, name: str, why: str, tmp_pa
             with pytest.raises(JsonRpcException, match=why):
                 await editor.rename("models/a.sql", at, name)
 
-    asyncio.run(script())
+    run(script())
