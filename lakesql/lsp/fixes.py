@@ -59,7 +59,7 @@ def _ends(of: types.Range) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _fix(finding: LintFinding, uri: str, positions: TextPositions) -> types.CodeAction:
-    edits = [types.TextEdit(positions.range(edit.span), edit.text) for edit in finding.edits]
+    edits = [positions.edit(positions.range(edit.span), edit.text) for edit in finding.edits]
     return types.CodeAction(
         title=f"{finding.fix or finding.what} ({finding.code})",
         kind=types.CodeActionKind.QuickFix,
@@ -84,7 +84,7 @@ def _meant(problem: Problem, uri: str, positions: TextPositions, asked: types.Ra
     quote = written[:1] if written[:1] in ("'", '"', "`") else ""
     if not quote and not re.fullmatch(r"\w+", written):
         return
-    edit = types.TextEdit(positions.range(span), f"{quote}{found[1]}{quote}")
+    edit = positions.edit(positions.range(span), f"{quote}{found[1]}{quote}")
     yield types.CodeAction(
         title=f"Write {found[1]}",
         kind=types.CodeActionKind.QuickFix,
@@ -113,7 +113,7 @@ def _fix_all(project: OpenProject, path: str, uri: str, positions: TextPositions
         return
     if path not in fixed.texts:
         return
-    edit = types.TextEdit(positions.whole(), fixed.texts[path])
+    edit = positions.edit(positions.whole(), fixed.texts[path])
     yield types.CodeAction(
         title="Fix all that lakesql lint can",
         kind=FIX_ALL,

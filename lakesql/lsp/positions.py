@@ -17,10 +17,18 @@ from lakesql.template.jinja import SourceText, source_of
 
 @dataclass(frozen=True, slots=True)
 class TextPositions:
-    """The positions of one text. `source` is the text with `\\n` at the end of each line; offsets are those in it."""
+    """The positions of one text. `source` is the text with `\\n` at the end of each line; offsets are those in it.
+
+    `line_end` is what the text has at the end of its lines.
+    """
 
     source: SourceText
     encoding: str
+    line_end: str = "\n"
+
+    def edit(self, of: types.Range, text: str) -> types.TextEdit:
+        """What puts a text in the place of a range, its lines ended as those of the file."""
+        return types.TextEdit(of, text.replace("\n", self.line_end))
 
     def position(self, place: Place) -> types.Position:
         """A place of the text; one that is past its end is at its end."""
@@ -77,4 +85,4 @@ class TextPositions:
 
 def positions_of(path: str, text: str, encoding: str) -> TextPositions:
     """The positions of a file's text."""
-    return TextPositions(source_of(path, text), encoding)
+    return TextPositions(source_of(path, text), encoding, "\r\n" if "\r\n" in text else "\n")

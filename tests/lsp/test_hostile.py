@@ -244,11 +244,13 @@ def test_requests_for_what_is_not_there_are_answered(tmp_path: Path) -> None:
         async with editing(tmp_path / "p") as editor:
             editor.open(CARTS)
             far = types.Position(10_000, 10_000)
-            hover = await editor.client.text_document_hover_async(types.HoverParams(editor.document(CARTS), far))
+            hover = await editor.ask(
+                editor.client.text_document_hover_async(types.HoverParams(editor.document(CARTS), far))
+            )
             assert hover is None
             gone = types.TextDocumentIdentifier(editor.uri("models/gone.sql"))
-            assert await editor.client.text_document_hover_async(types.HoverParams(gone, far)) is None
-            assert not await editor.client.text_document_definition_async(types.DefinitionParams(gone, far))
+            assert await editor.ask(editor.client.text_document_hover_async(types.HoverParams(gone, far))) is None
+            assert not await editor.ask(editor.client.text_document_definition_async(types.DefinitionParams(gone, far)))
             editor.type(CARTS, "")
             editor.type(CARTS, "\x00" * 50)
             editor.type(CARTS, "{{ " * 3000)
