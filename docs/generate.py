@@ -1,5 +1,7 @@
 """Writes the generated parts of docs/*.md: what stands between `<!-- generated: name -->` and `<!-- end -->`.
 
+The JSON Schemas of a project's files are written too (`schemas.py`).
+
 `python docs/generate.py` rewrites them; with `--check` it changes nothing and fails when one of them is stale.
 """
 
@@ -19,6 +21,7 @@ from typing import Any, Literal
 
 import click
 
+from docs.schemas import stale_schemas
 from lakesql.cli.main import COMMANDS, cli
 from lakesql.cli.options import common_options
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, DEFAULT_PROPERTIES
@@ -71,13 +74,15 @@ MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOT
 def main(arguments: Sequence[str]) -> int:
     """Rewrite the pages, or say which ones are stale; the exit code."""
     stale = [(page, fresh) for page in sorted(DOCS.glob("*.md")) if (fresh := render_page(page)) != page.read_text()]
+    stale += stale_schemas().items()
     if "--check" in arguments:
         for page, _ in stale:
-            print(f"{page.relative_to(DOCS.parent)} is stale: run `python docs/generate.py`.")
+            print(f"{page.name} is stale: run `python docs/generate.py`.")
         return 1 if stale else 0
     for page, fresh in stale:
+        page.parent.mkdir(exist_ok=True)
         page.write_text(fresh)
-        print(f"{page.relative_to(DOCS.parent)} is written.")
+        print(f"{page.name} is written.")
     return 0
 
 
