@@ -347,4 +347,3 @@ BY_READER: Mapping[str, Callable[[], Schema]] = {
     "_read_rows": _rows,
 }
 """The same, by the reader's name, where many fields have it."""
-

@@ -66,6 +66,7 @@ def write_project(root: Path, name: str) -> None:
         text = (shop / file).read_text("utf-8")
         own = only_lakesql(text) if file == "pyproject.toml" else text
         (root / file).write_text(rename(own, name), "utf-8")
+    _write_schemas(root)
     _write_gitignore(root)
 
 
@@ -94,7 +95,19 @@ def write_empty_project(root: Path, name: str) -> None:
         (root / folder).mkdir(parents=True)
     (root / "pyproject.toml").write_text(EMPTY_SETTINGS.format(name=name), "utf-8")
     (root / "profiles.yml").write_text(EMPTY_PROFILES.format(name=name), "utf-8")
+    _write_schemas(root)
     _write_gitignore(root)
+
+
+def _write_schemas(root: Path) -> None:
+    """Write the JSON Schemas of the project's files, and name each in the files that it is of, for editors."""
+    from lakesql.project.file_schemas import add_modeline, schema_texts, write_schemas
+
+    write_schemas(root, schema_texts())
+    named = [root / file for file in FILES]
+    named += [path for folder in FOLDERS for path in (root / folder).rglob("*.yml")]
+    for path in named:
+        path.write_text(add_modeline(path.relative_to(root).as_posix(), path.read_text("utf-8")), "utf-8")
 
 
 def _write_gitignore(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""`lakesql schema pull`: the newest schemas of subjects, as files of the project."""
+"""`lakesql schema`: the newest schemas of subjects, and those of the project's own files, as files of the project."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakesql.cli.options import Command, Given
 
 
 @click.command("schema", cls=Command)
-@click.argument("action", metavar="pull", type=click.Choice(["pull"]))
+@click.argument("action", metavar="pull|write", type=click.Choice(["pull", "write"]))
 @click.argument("names", metavar="[STREAM]...", nargs=-1)
 @click.pass_obj
 def command(given: Given, action: str, names: tuple[str, ...]) -> None:
@@ -17,7 +17,13 @@ def command(given: Given, action: str, names: tuple[str, ...]) -> None:
     Of streams that have a `registry` and declare no columns, the newest schema of the subject, which is their contract:
     streams/schemas/SUBJECT.avsc, or .proto. Of the feed of a group, its tables: streams/STREAM.tables.yml. All of
     those are asked for, or the streams that are named.
+
+    `lakesql schema write` writes the JSON Schemas of the project's own files, as this version of lakesql reads them,
+    into .schemas/, where editors find them: after an upgrade, or in a project that `lakesql init` has not made.
     """
+    if action == "write":
+        _write(given, names)
+        return
     from lakesql.cli import project
     from lakesql.cli.report import say
     from lakesql.counts import count
@@ -28,3 +34,22 @@ def command(given: Given, action: str, names: tuple[str, ...]) -> None:
         click.echo(f"{each.path}{'' if each.is_changed else ' (unchanged)'}")
     changed = [each for each in pulled if each.is_changed]
     say(f"{count(len(pulled), 'schema')}, {len(changed)} changed", given.options)
+
+
+def _write(given: Given, names: tuple[str, ...]) -> None:
+    from lakesql.cli.options import find_directory
+    from lakesql.cli.report import say
+    from lakesql.counts import count
+    from lakesql.errors import UsageError
+    from lakesql.project.file_schemas import schema_texts, write_schemas
+    from lakesql.project.files import has_settings
+
+    if names:
+        raise UsageError.of("usage", "`lakesql schema write` takes no streams.", fix="Leave them out.")
+    directory = find_directory(given.options)
+    if not has_settings(directory):
+        raise UsageError.of("no-project", f"{directory} has no pyproject.toml with [tool.lakesql].")
+    written = write_schemas(directory, schema_texts())
+    for path, is_changed in written.items():
+        click.echo(f"{path}{'' if is_changed else ' (unchanged)'}")
+    say(f"{count(len(written), 'schema')}, {sum(written.values())} changed", given.options)

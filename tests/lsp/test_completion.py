@@ -41,7 +41,11 @@ def test_names_are_offered_where_they_may_stand(text: str, offered: set[str], ki
             found = await editor.complete(CARTS, text)
             assert offered <= found.keys()
             assert kind in {found[name].detail or "" for name in offered} or not kind
-            for name in offered - {"stream", "ref", "this"}:  # the edit stands where the cursor does, and in the place of what is begun
+            for name in offered - {
+                "stream",
+                "ref",
+                "this",
+            }:
                 edit = found[name].text_edit
                 assert edit is not None
                 written = editor.written(CARTS, getattr(edit, "range"))  # noqa: B009  one of two kinds of edits
