@@ -1,6 +1,6 @@
-"""What a keystroke costs the language server, in CPU time: `python -m bench.keystrokes DIR`, a project of `generate.py`.
+"""What a keystroke costs the language server, in CPU time: `python -m bench.keystrokes DIR`, of `bench/generate.py`.
 
-Letters are typed every 120 ms, into a model and into a .yml file; what is worked out in the pause after them counts too.
+Letters are typed every 120 ms, into a model and into a .yml file; what is worked out in the pause after them counts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.lsp.editor import Editor, editing, run, stop_servers
@@ -27,10 +28,12 @@ async def measure(root: Path) -> None:
         print(f"start: {_cpu_ms(editor):.0f} ms of CPU time")
         text, declared = editor.texts[model], editor.texts[stream]
         await _type(editor, "a comment of a model", model, lambda at: f"{text}-- {'x' * at}\n")
-        await _type(
-            editor, "a column of a model", model, lambda at: text.replace("SELECT", f"SELECT {'a' * at} AS b,", 1)
-        )
+        await _type(editor, "a column of a model", model, partial(_with_column, text))
         await _type(editor, "a comment of a .yml file", stream, lambda at: f"{declared}# {'x' * at}\n")
+
+
+def _with_column(text: str, length: int) -> str:
+    return text.replace("SELECT", f"SELECT {'a' * length} AS b,", 1)
 
 
 async def _type(editor: Editor, what: str, path: str, text: Callable[[int], str]) -> None:
