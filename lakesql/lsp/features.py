@@ -114,6 +114,8 @@ def _add_files(server: ProjectServer) -> None:
                 continue
             if change.type == types.FileChangeType.Deleted:
                 file.project.forget(file.path)
+            else:
+                file.project.remember(file.path)
             server.read_later(file.project, from_disk=True)
 
 

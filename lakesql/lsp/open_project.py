@@ -28,7 +28,14 @@ from lakesql.lint.lint_settings import LintSettings, read_lint_settings
 from lakesql.lsp.parsed_files import ParsedFiles
 from lakesql.model.model import Model
 from lakesql.project.changed_files import is_of_project, with_buffers
-from lakesql.project.files import PROPERTIES_SUFFIXES, ProjectFiles, SourceFile, outputs_of, read_project
+from lakesql.project.files import (
+    PROPERTIES_SUFFIXES,
+    SELECTORS_FILE,
+    ProjectFiles,
+    SourceFile,
+    outputs_of,
+    read_project,
+)
 from lakesql.project.profiles import PROFILES_FILE, Target, load_target
 from lakesql.run.check_seeds import check_seeds
 from lakesql.run.part import read_part
@@ -111,6 +118,10 @@ class OpenProject:
         self._gone.add(path)
         self._seen.pop(path, None)
 
+    def remember(self, path: str) -> None:
+        """Take in that a file is there, or has changed."""
+        self._gone.discard(path)
+
     @property
     def buffers(self) -> dict[str, str]:
         """The texts that stand for the files of the disk."""
@@ -143,7 +154,8 @@ class OpenProject:
         if seen is not None and seen.text == text:
             return False
         if self.manifest is not None and self._disk is not None:
-            if path.endswith(PROPERTIES_SUFFIXES) and is_of_project(self._disk.settings, path):
+            is_declaring = path != SELECTORS_FILE and is_of_project(self._disk.settings, path)
+            if is_declaring and path.endswith(PROPERTIES_SUFFIXES):
                 problems = parse_declarations(SourceFile(path, text)).problems
                 self._seen[path] = SeenFile(text, problems)
                 return True
@@ -235,6 +247,7 @@ class OpenProject:
         part = read_part(files, load, self._good)
         self._of_reading = part.problems
         if part.manifest is None:
+            self._seen = {}
             return
         self.manifest = part.manifest
         wrong = {problem.place.path for problem in part.problems if problem.place is not None}
@@ -310,11 +323,13 @@ class OpenProject:
         yield from _problems_of(lambda: check_seeds(manifest, manifest.seeds, saves=False))
 
     def _table_columns(self, model: Model) -> Mapping[str, str] | None:
-        columns = self._checked[model.name].columns
+        checked = self._checked.get(model.name)
+        columns = checked.columns if checked is not None else None
         return table_columns(model, columns) if columns is not None else None
 
     def _checked_right(self, manifest: Manifest) -> frozenset[str]:
-        return frozenset(name for name in manifest.models if not self._checked[name].problems)
+        right = (name for name, checked in self._checked.items() if not checked.problems)
+        return frozenset(right) & manifest.models.keys()
 
     def _lint_opened(self, manifest: Manifest) -> None:
         """Ask the linter about the files that are open: it says nothing of models that are refused."""

@@ -41,7 +41,8 @@ def read_part(
             return ProjectPart(load(files), first, tuple(left_out))
         except ProjectError as error:
             first = first or error.problems
-            texts = files.texts
+            selectors = (files.selectors,) if files.selectors is not None else ()
+            texts = {**files.texts, **{file.path: file.text for file in selectors}}
             wrong = {problem.place.path for problem in error.problems if problem.place is not None} & texts.keys()
             again = {path: former[path] for path in wrong - tried if former.get(path, texts[path]) != texts[path]}
             tried |= again.keys()
