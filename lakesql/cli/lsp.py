@@ -21,7 +21,7 @@ def command(given: Given) -> None:
     """
     from lakesql.cli.project import profile_folders, read_vars
     from lakesql.lsp.features import build_server
-    from lakesql.lsp.open_project import ServerOptions
+    from lakesql.lsp.project_reader import ServerOptions
 
     options = given.options
     served = ServerOptions(options.target, read_vars(options.vars), partial(profile_folders, options))

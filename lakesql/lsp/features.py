@@ -11,12 +11,12 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from lakesql.errors import LakesqlError
 from lakesql.lsp.completion import complete
+from lakesql.lsp.declared_places import declared_at, used_at
 from lakesql.lsp.fixes import FIX_ALL, file_actions
 from lakesql.lsp.hover import show
 from lakesql.lsp.mentions import Mention, mention_at
-from lakesql.lsp.open_project import ServerOptions
-from lakesql.lsp.places import declared_at, used_at
 from lakesql.lsp.positions import TextPositions
+from lakesql.lsp.project_reader import ServerOptions
 from lakesql.lsp.rename_project import find_renamed, refusal, rename_model, workspace_edit
 from lakesql.lsp.server import LOOK_AFTER_S, ProjectServer
 from lakesql.lsp.workspace_projects import ProjectFile

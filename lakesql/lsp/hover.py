@@ -15,9 +15,9 @@ from lakesql.graph.manifest import Manifest
 from lakesql.lsp.columns_known import columns_read
 from lakesql.lsp.config_options import find_option, keys_within, mode_texts, option_text
 from lakesql.lsp.cursor import ConfigKey, ConfigValue, TagWord, find_cursor
+from lakesql.lsp.declared_places import find_column
 from lakesql.lsp.mentions import Mention, mention_at
 from lakesql.lsp.open_project import OpenProject
-from lakesql.lsp.places import find_column
 from lakesql.lsp.positions import TextPositions
 from lakesql.lsp.sql_scopes import KnownColumn
 

@@ -8,12 +8,10 @@ written, no broker is asked, and no Java is started.
 from __future__ import annotations
 
 import gc
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lakesql.compile.build_select import build_select
 from lakesql.compile.compiled import CompiledFiles, compiled_files
@@ -21,36 +19,17 @@ from lakesql.compile.notes import find_notes
 from lakesql.compile.select import Select, output_columns
 from lakesql.errors import InternalError, LakesqlError, Problem, ProfileError, ProjectError
 from lakesql.graph.graph import node_id
-from lakesql.graph.manifest import Manifest, load_manifest, parse_declarations, with_texts
+from lakesql.graph.manifest import Manifest, parse_declarations, with_texts
 from lakesql.lint.finding import LintFinding
 from lakesql.lint.lint import lint
 from lakesql.lint.lint_settings import LintSettings, read_lint_settings
-from lakesql.lsp.parsed_files import ParsedFiles
+from lakesql.lsp.project_reader import ProjectReader, ReadFiles, ServerOptions
 from lakesql.model.model import Model
-from lakesql.project.changed_files import is_of_project, with_buffers
-from lakesql.project.files import (
-    PROPERTIES_SUFFIXES,
-    SELECTORS_FILE,
-    ProjectFiles,
-    SourceFile,
-    outputs_of,
-    read_project,
-)
-from lakesql.project.profiles import PROFILES_FILE, Target, load_target
+from lakesql.project.changed_files import is_of_project
+from lakesql.project.files import PROPERTIES_SUFFIXES, SELECTORS_FILE, SourceFile
 from lakesql.run.check_seeds import check_seeds
-from lakesql.run.part import read_part
-from lakesql.run.tables import load_known
 from lakesql.stream.stream import Column
 from lakesql.unit.data_test_query import check_tests_of, table_columns
-
-
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """What the command line says: the target, the variables, and where profiles.yml may be, by a project's folder."""
-
-    target: str | None
-    variables: Mapping[str, Any]
-    profile_folders: Callable[[Path], list[Path]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +46,7 @@ class CheckedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenFile:
+class FileLook:
     """What was found in a file when it had this text, by looking at it alone."""
 
     text: str
@@ -86,15 +65,12 @@ class OpenProject:
         """The texts of the files that are open in the editor, by their paths from the project's directory."""
         self.built: dict[str, Select] = {}
         """The SELECTs of models of `manifest`, as far as they were needed."""
-        self._options = options
-        self._disk: ProjectFiles | None = None
-        self._target: Target | None = None
-        self._parsed: ParsedFiles | None = None
+        self._reader = ProjectReader(directory, options)
         self._gone: set[str] = set()
         self._good: dict[str, str] = {}
         self._of_reading: tuple[Problem, ...] = ()
         self._of_tests: tuple[Problem, ...] = ()
-        self._seen: dict[str, SeenFile] = {}
+        self._seen: dict[str, FileLook] = {}
         self._checked: dict[str, CheckedModel] = {}
         self._findings: dict[str, tuple[LintFinding, ...]] = {}
         self._compiled: CompiledFiles | None = None
@@ -131,8 +107,8 @@ class OpenProject:
         """The text of a file of the project, as the editor has it or else the disk; None where there is none."""
         if path in self.opened:
             return self.opened[path]
-        if self._disk is not None and path in self._disk.texts:
-            return self._disk.texts[path]
+        if self._reader.disk is not None and path in self._reader.disk.texts:
+            return self._reader.disk.texts[path]
         try:
             return (self.directory / path).read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError):
@@ -140,7 +116,7 @@ class OpenProject:
 
     def texts(self) -> dict[str, str]:
         """The texts of all files that say what the project is, as the editor has them or else the disk."""
-        on_disk = self._disk.texts if self._disk is not None else {}
+        on_disk = self._reader.disk.texts if self._reader.disk is not None else {}
         return {**{path: text for path, text in on_disk.items() if path not in self._gone}, **self.buffers}
 
     # What is worked out
@@ -153,11 +129,11 @@ class OpenProject:
         seen = self._seen.get(path)
         if seen is not None and seen.text == text:
             return False
-        if self.manifest is not None and self._disk is not None:
-            is_declaring = path != SELECTORS_FILE and is_of_project(self._disk.settings, path)
+        if self.manifest is not None and self._reader.disk is not None:
+            is_declaring = path != SELECTORS_FILE and is_of_project(self._reader.disk.settings, path)
             if is_declaring and path.endswith(PROPERTIES_SUFFIXES):
                 problems = parse_declarations(SourceFile(path, text)).problems
-                self._seen[path] = SeenFile(text, problems)
+                self._seen[path] = FileLook(text, problems)
                 return True
             model = next((each for each in self.manifest.models.values() if each.path == path), None)
             if model is not None and model.member is None:
@@ -173,11 +149,11 @@ class OpenProject:
             select = build_select(changed, name, kept)
             findings = lint(changed, self.lint_settings, [name], whole=False, built=kept)
         except LakesqlError as error:
-            self._seen[path] = SeenFile(text, error.problems)
+            self._seen[path] = FileLook(text, error.problems)
             return False
         self.manifest, self.built = changed, kept
         self._good[path] = text
-        self._seen[path] = SeenFile(text, (), findings)
+        self._seen[path] = FileLook(text, (), findings)
         self._checked[name] = _checked_as("", select)
         was_wrong = any(each.place is not None and each.place.path == path for each in self._of_reading)
         return was_wrong or before is None or before != self._face(changed, name)
@@ -206,12 +182,7 @@ class OpenProject:
         """Read the whole project again, what has not changed as it was read before, and note what is to be checked."""
         gc.disable()  # the search for garbage would walk through all that is being read again and again
         try:
-            if from_disk or self._disk is None or self._target is None:
-                self._read_disk()
-            else:
-                self._read_target(self._disk)
-            if self._disk is not None and self._target is not None:
-                self._read_files(self._disk, self._target)
+            self._take(self._reader.read(self.buffers, self._good, from_disk=from_disk))
         except LakesqlError as error:
             self._of_reading = error.problems
         except OSError as error:
@@ -220,40 +191,16 @@ class OpenProject:
         finally:
             gc.enable()
 
-    def _read_disk(self) -> None:
-        outputs = outputs_of(self.directory)
-        self._disk = read_project(self.directory, outputs)
-        self._parsed = self._parsed or ParsedFiles(outputs)
-        self._read_target(self._disk)
-
-    def _read_target(self, disk: ProjectFiles) -> None:
-        files = with_buffers(disk, self.buffers)
-        folders = self._options.profile_folders(self.directory)
-        texts = {}
-        if PROFILES_FILE in self.buffers:
-            texts[self.directory / PROFILES_FILE] = self.buffers[PROFILES_FILE]
-        self._target = load_target(files.settings.profile, self._options.target, folders, os.environ, texts)
-
-    def _read_files(self, disk: ProjectFiles, target: Target) -> None:
-        assert self._parsed is not None
-        parsed, variables = self._parsed, self._options.variables
-        files = with_buffers(disk, self.buffers)
-
-        def load(part: ProjectFiles) -> Manifest:
-            return load_known(
-                lambda find: load_manifest(part, target, variables, parsed.read_declarations, parsed.read_model, find)
-            )
-
-        part = read_part(files, load, self._good)
+    def _take(self, read: ReadFiles) -> None:
+        part = read.part
         self._of_reading = part.problems
         if part.manifest is None:
             self._seen = {}
             return
         self.manifest = part.manifest
         wrong = {problem.place.path for problem in part.problems if problem.place is not None}
-        self._good = {path: text for path, text in files.texts.items() if path not in wrong} | {
-            path: text for path, text in self._good.items() if path in wrong
-        }
+        right = {path: text for path, text in read.files.texts.items() if path not in wrong}
+        self._good = {path: text for path, text in self._good.items() if path in wrong} | right
         self.built = {}
         self._note_what_waits(part.manifest)
         waiting = {part.manifest.models[name].path for name in self._waiting}

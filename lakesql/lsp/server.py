@@ -19,7 +19,8 @@ from lakesql import __version__
 from lakesql.errors import InternalError, Place, Problem
 from lakesql.lsp.diagnostics import file_diagnostics
 from lakesql.lsp.mentions import Mention
-from lakesql.lsp.open_project import OpenProject, ServerOptions
+from lakesql.lsp.open_project import OpenProject
+from lakesql.lsp.project_reader import ServerOptions
 from lakesql.lsp.workspace_projects import ProjectFile, WorkspaceProjects
 from lakesql.project.settings import SETTINGS_FILE
 from lakesql.secrets import find_secrets

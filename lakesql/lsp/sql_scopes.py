@@ -38,7 +38,7 @@ class SqlRelation:
 
 
 @dataclass(slots=True)
-class _Group:
+class _Bracketed:
     """What stands between two brackets: its words, in which an inner group is its number."""
 
     start: int
@@ -64,7 +64,7 @@ MOST_DEPTH = 12
 class SqlScopes:
     """The SELECTs of a model's text."""
 
-    groups: tuple[_Group, ...]
+    groups: tuple[_Bracketed, ...]
     ctes: dict[str, int]
 
     def relations_at(self, offset: int) -> list[SqlRelation]:
@@ -155,12 +155,12 @@ class SqlScopes:
 def read_scopes(text: str) -> SqlScopes:
     """The SELECTs of a model's text."""
     tags: list[Tag] = find_tags(text)
-    groups = [_Group(0, None, len(text))]
+    groups = [_Bracketed(0, None, len(text))]
     stack = [0]
     ctes: dict[str, int] = {}
     for start, end, word in sql_tokens(text, tags):
         if word == "(":
-            groups.append(_Group(end, stack[-1], len(text)))
+            groups.append(_Bracketed(end, stack[-1], len(text)))
             inner = len(groups) - 1
             before = groups[stack[-1]].words
             if len(before) > 1 and before[-1][1].lower() == "as" and _is_with(before[:-2]):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pygls.uris import to_fs_path
 
-from lakesql.lsp.open_project import OpenProject, ServerOptions
+from lakesql.lsp.open_project import OpenProject
 from lakesql.lsp.positions import TextPositions, positions_of
+from lakesql.lsp.project_reader import ServerOptions
 from lakesql.project.files import find_project, has_settings
 
 MOST_FOLDERS = 200
