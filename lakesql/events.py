@@ -504,7 +504,7 @@ class SeedFinished:
     which its problems say why.
 
     `because` is why it was filled, or when that was, and `written` are the rows of the commit. Its table has `rows`
-    now; None where that is not known.
+    now; None where that is not known. `location` is where its files are.
     """
 
     seed: str
@@ -516,6 +516,7 @@ class SeedFinished:
     duration_ms: int
     at_ms: int
     problems: tuple[Problem, ...] = ()
+    location: str = ""
 
     @property
     def written(self) -> int:

@@ -102,6 +102,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "replaced": 0,
         "replaced_keys": 0,
         "refreshed": "",
+        "location": "",
         "ignored": 0,
         "remembered": 0,
         "older": 0,
