@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,6 @@ from lakesql.errors import UsageError
 if TYPE_CHECKING:
     from lakesql.cli.run_review import RunReview
     from lakesql.cli.selection import Work
-    from lakesql.compile.select import Select
     from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
     from lakesql.observe.emitter import Renderer
@@ -172,7 +171,7 @@ def run_selected(
         if not names:
             return _exit_code(manifest, names)
 
-        from lakesql.cli.render import open_emitter
+        from lakesql.cli.render import open_emitter, told
         from lakesql.run.nothing_new import report_nothing_new
 
         selects = compiled.selects(names)
@@ -181,7 +180,7 @@ def run_selected(
         def open_events() -> Iterator[Emit]:
             with (
                 served(manifest, names, metrics, options) as others,
-                told(manifest, selects, how) as lineage,
+                told(manifest, selects, continuous=how.continuous) as lineage,
                 open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)) as emit,
             ):
                 yield emit
@@ -240,18 +239,6 @@ def _choose_jobs(
 
         jobs_by = jobs_with_tests(build, jobs_by)
     return jobs_by
-
-
-@contextmanager
-def told(manifest: Manifest, selects: Mapping[str, Select], how: RunOptions) -> Iterator[Sequence[Renderer]]:
-    """The renderer that tells the run's lineage; none where the target sends it nowhere."""
-    if manifest.target.lineage is None:
-        yield ()
-        return
-    from lakesql.run.tell_lineage import tell_lineage
-
-    with tell_lineage(manifest, selects, continuous=how.continuous) as renderer:
-        yield (renderer,)
 
 
 @contextmanager

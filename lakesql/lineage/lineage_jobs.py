@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,7 +60,6 @@ class LineageFacts:
     sources: Mapping[str, Source]
     tables: Mapping[str, TableName]
     catalog: Catalog
-    period_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class LineageInput:
 
 
 def lineage_facts(
-    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], target: LineageTarget, continuous: bool
+    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], target: LineageTarget
 ) -> LineageFacts:
     """The facts of the models of `selects`, and of the project's seeds."""
     jobs = {name: _model_job(manifest, compiled, select) for name, select in selects.items()}
@@ -110,7 +109,6 @@ def lineage_facts(
         sources=sources,
         tables=tables,
         catalog=manifest.target.catalog,
-        period_ms={name: period_of(target, manifest.models[name].trigger if continuous else None) for name in selects},
     )
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from uuid import uuid4
 
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
 from lakesql.graph.manifest import Manifest
-from lakesql.lineage.lineage_jobs import lineage_facts
+from lakesql.lineage.lineage_jobs import LineageFacts, lineage_facts, period_of
 from lakesql.observe.lineage_runs import LineageRuns
+from lakesql.project.lineage_target import LineageTarget
 from lakesql.run.send_lineage import open_sender
 from lakesql.secrets import find_secrets
 
@@ -21,6 +23,12 @@ def tell_lineage(manifest: Manifest, selects: Mapping[str, Select], *, continuou
     """The renderer, for as long as it is open. The target says where lineage goes. Raises what `open_sender` raises."""
     target = manifest.target.lineage
     assert target is not None, "whoever asks knows that there is one"
-    facts = lineage_facts(manifest, compiled_files(manifest), selects, target, continuous)
+    triggers = {name: select.model.trigger if continuous else None for name, select in selects.items()}
+    period_ms = {name: period_of(target, trigger) for name, trigger in triggers.items()}
+    facts = partial(_find_facts, manifest, selects, target)
     with open_sender(target, facts, manifest.target.connections, find_secrets(os.environ)) as sender:
-        yield LineageRuns(sender, facts.period_ms, lambda: str(uuid4()))
+        yield LineageRuns(sender, period_ms, lambda: str(uuid4()))
+
+
+def _find_facts(manifest: Manifest, selects: Mapping[str, Select], target: LineageTarget) -> LineageFacts:
+    return lineage_facts(manifest, compiled_files(manifest), selects, target)
