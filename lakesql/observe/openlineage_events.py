@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar, cast
 
 import attr
-from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState, set_producer
 from openlineage.client.facet_v2 import (
     catalog_dataset,
     column_lineage_dataset,
@@ -55,6 +55,7 @@ T = TypeVar("T")
 
 def openlineage_event(facts: LineageFacts, told: LineageRun) -> RunEvent:
     """The event that tells a run."""
+    set_producer(PRODUCER)  # what the client gives each facet
     job = facts.jobs.get(told.job)
     inputs = inputs_of(facts, told.reads)
     outputs = [_letters(facts, each) for each in told.letters]
@@ -132,7 +133,7 @@ def _job_facets(facts: LineageFacts, told: LineageRun, job: LineageJob | None) -
         "jobType": job_type_job.JobTypeJobFacet(processingType="BATCH", integration="LAKESQL", jobType=kind)
     }
     if job is not None and job.sql:
-        facets["sql"] = sql_job.SQLJobFacet(query=job.sql, dialect="spark")
+        facets["sql"] = sql_job.SQLJobFacet(query=job.sql.strip(), dialect="spark")
     if job is not None and job.description:
         facets["documentation"] = documentation_job.DocumentationJobFacet(description=job.description)
     return facets
@@ -214,7 +215,7 @@ def _statistics(output: LineageOutput) -> Facets:
 def _schema(columns: Iterable[Column]) -> Facets:
     fields = [
         schema_dataset.SchemaDatasetFacetFields(
-            name=column.name, type=column.type or None, description=column.description or None
+            name=column.name, type=column.type or None, description=column.description or None, fields=None
         )
         for column in columns
     ]
