@@ -59,7 +59,9 @@ def openlineage_event(facts: LineageFacts, told: LineageRun) -> RunEvent:
     job = facts.jobs.get(told.job)
     inputs = inputs_of(facts, told.reads)
     outputs = [_letters(facts, each) for each in told.letters]
-    if told.output is not None and job is not None:
+    # A table that is not made yet has no place: by another name it would be another dataset.
+    is_placed = told.output is not None and (told.output.location or told.state == "COMPLETE")
+    if told.output is not None and is_placed and job is not None:
         outputs.insert(0, _output(facts, job, told, told.output, inputs))
     return RunEvent(
         eventType=RunState[told.state],

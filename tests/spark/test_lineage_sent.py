@@ -88,7 +88,7 @@ def test_every_mode_tells_what_its_tables_say(project: Project) -> None:
     keyed = {"keys": "id", "sequence_by": "seq"}
     project.model("orders", "SELECT id, amount, seq FROM {orders_in}", mode="upsert", **keyed)
     project.model("versions", "SELECT id, amount, seq FROM {orders_in}", mode="scd2", **keyed)
-    project.model("people", "SELECT id, name FROM {people_in}", mode="cdc")
+    project.model("people", "SELECT id, name FROM {people_in}", mode="cdc", keys="id")
     project.model("per_id", "SELECT id, count(*) AS n FROM {landed!r} GROUP BY id", mode="materialized_view")
     project.model("big", "SELECT id AS number FROM {landed} WHERE amount > 2", mode="append")
     events = told(project)

@@ -217,7 +217,7 @@ def test_tables_that_are_read_are_those_that_were_written() -> None:
     assert written["name"] == "shop/totals"
     (field,) = written["facets"]["columnLineage"]["fields"]["n"]["inputFields"]
     assert (field["namespace"], field["name"], field["field"]) == ("s3://wh", "shop/orders", "id")
-    assert rendered(runs[3])["outputs"][0]["namespace"] == "postgresql://db:5432/iceberg"  # there was no table yet
+    assert rendered(runs[3])["outputs"] == []  # there was no table yet, and so no place to name it by
 
 
 def test_a_pattern_means_the_topics_that_were_read() -> None:
