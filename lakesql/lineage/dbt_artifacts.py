@@ -46,7 +46,7 @@ def dbt_manifest(manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str
         | {"adapter_type": "spark"},
         "nodes": nodes,
         "sources": sources,
-        **{name: {} for name in (*empty, "saved_queries", "unit_tests")},
+        **{name: {} for name in (*empty, "saved_queries", "unit_tests", "group_map")},
         "parent_map": parents,
         "child_map": children,
     }
