@@ -107,7 +107,7 @@ def test_every_mode_tells_what_its_tables_say(project: Project) -> None:
         rows = [each["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] for each in ended]
         assert sum(rows) == last_of(project).finished(model).rows, model
         made = newest["facets"]["columnLineage"]["fields"]
-        assert {column for column in made} == {field["name"] for field in newest["facets"]["schema"]["fields"]}
+        assert {*made} == {field["name"] for field in newest["facets"]["schema"]["fields"]}
         read = {named(each) for event in ended for each in event["inputs"]}
         assert {named(each) for column in made.values() for each in column["inputFields"]} <= read, model
     landed = place_of(project, "landed")
