@@ -29,7 +29,10 @@ MOST_WAITING = 1_000
 """So many events wait at most; what comes then is lost."""
 
 DRAIN_S = 5.0
-"""So long does a run wait at its end until all events are delivered, if they are taken at all."""
+"""So long does a run wait at its end for the answer to an event, if they are taken at all."""
+
+MOST_DRAIN_S = 15.0
+"""So long at most for all of them, and for the client to be loaded, which takes a while where all else is busy."""
 
 ANSWER_S = 5.0
 """So long may the other side take to answer."""
@@ -66,6 +69,7 @@ class LineageSender:
     _thread: threading.Thread | None = None
     _is_ending: bool = False
     _is_over: bool = False
+    _sent_at: float | None = None
     _lost: int = 0
     _why: str = ""
 
@@ -88,18 +92,21 @@ class LineageSender:
             return lost, self._why
 
     def drain(self) -> None:
-        """Wait until all are delivered, for `drain_s` at most, and not where the other side does not answer."""
-        deadline = time.monotonic() + self.drain_s
+        """Wait until all are delivered, and not where the other side does not answer, or not within `drain_s`."""
+        begun = time.monotonic()
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
             while self._waiting and not self._is_over:
-                left = deadline - time.monotonic()
+                until = begun + MOST_DRAIN_S
+                if self._sent_at is not None:
+                    until = min(until, max(begun, self._sent_at) + self.drain_s)
+                left = until - time.monotonic()
                 if left <= 0:
                     break
                 self._changed.wait(left)
             self._is_over = True
-            self._lose(len(self._waiting), self._why or f"it took longer than {self.drain_s:g} s")
+            self._lose(len(self._waiting), self._why or "it takes too long")
             self._waiting.clear()
             self._changed.notify_all()
 
@@ -116,7 +123,11 @@ class LineageSender:
         while (told := self._next()) is not None:
             try:
                 transport = transport or self.open_transport()
-                transport.emit(self._event_of(told))
+                event = self._event_of(told)
+                with self._changed:
+                    self._sent_at = time.monotonic()
+                    self._changed.notify_all()
+                transport.emit(event)
             except Exception as error:
                 with self._changed:
                     if self._is_over:

@@ -24,7 +24,7 @@ ORDERS = {"id": "int", "amount": "decimal(10,2)", "seq": "int"}
 
 
 def told(project: Project, *names: str, until: Callable[[Event], bool] = lambda event: False, **given: Any) -> Told:
-    """Run models and return the valid events that stand in the file; none after `until`, as if the runner were killed."""
+    """Run models and return the valid events that the file gets; none after `until`, as if the runner were killed."""
     file = project.directory / "lineage.jsonl"
     project.lineage = {"type": "file", "path": "lineage.jsonl", "every": "batch"} | dict(project.lineage or {})
     manifest = project.manifest()

@@ -145,6 +145,25 @@ def test_what_waits_is_bounded() -> None:
     assert sender.take_lost()[0] == 0
 
 
+def test_a_client_that_takes_a_while_to_load_is_waited_for() -> None:
+    delivered: list[Any] = []
+
+    class Ready:
+        def emit(self, event: Any) -> None:
+            delivered.append(event)
+
+    def load() -> Ready:
+        time.sleep(0.5)
+        return Ready()
+
+    sender = LineageSender("late", load, lambda run: run, drain_s=0.1)
+    told = runs(1)
+    for each in told:
+        sender.offer(each)
+    sender.drain()
+    assert (delivered, sender.take_lost()[0]) == (told, 0)
+
+
 def test_what_comes_after_the_end_is_lost() -> None:
     sender = LineageSender("away", lambda: pytest.fail("nothing is to be sent"), lambda run: run)
     sender.drain()
