@@ -126,16 +126,20 @@ def period_of(target: LineageTarget, trigger: Trigger | None) -> int:
 def _model_job(manifest: Manifest, compiled: CompiledFiles, select: Select) -> LineageJob:
     model, known = select.model, compiled.known(select.model.name)
     columns = known.columns if known is not None and known.columns is not None else ()
-    described = tuple(
+    described = [
         Column(column.name, column.type, description=model.properties.description_of(column.name)) for column in columns
-    )
+    ]
+    types = {column.name.lower(): column.type for column in columns}
+    for added in select.writing.added if described else ():
+        type_ = added.type or types.get(added.like.lower(), "")
+        described.append(Column(added.name, type_, description=added.comment))
     made = known.lineage if known is not None else ModelLineage()
     return LineageJob(
         name=model.name,
         table=model.table,
         description=model.properties.description,
         sql=select.query.sql,
-        columns=described,
+        columns=tuple(described),
         made=_without_views(manifest, compiled, made),
         checks=select.checks,
     )
