@@ -72,10 +72,10 @@ def _write_dbt(manifest: Manifest, compiled: CompiledFiles, folder: Path) -> Non
     from lakesql.project.files import write_atomically
 
     at = iso_time(now_ms())
-    texts = {name: select.query.sql.strip() for name, select in compiled.selects(manifest.models).items()}
+    selects = compiled.selects(manifest.models)
     artifacts = {
-        "manifest.json": dbt_manifest(manifest, compiled, texts, at),
-        "catalog.json": dbt_catalog(manifest, compiled, at),
+        "manifest.json": dbt_manifest(manifest, compiled, selects, at),
+        "catalog.json": dbt_catalog(manifest, compiled, selects, at),
     }
     for name, artifact in artifacts.items():
         write_atomically(folder / name, json.dumps(artifact, ensure_ascii=False, indent=1) + "\n")

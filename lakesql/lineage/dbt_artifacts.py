@@ -8,8 +8,10 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from lakesql.compile.compiled import CompiledFiles
+from lakesql.compile.select import Select
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.lineage.lineage_jobs import table_columns
 from lakesql.model.table_name import TableName
 from lakesql.stream.stream import Column, Stream
 
@@ -27,12 +29,12 @@ FILES = "files"
 Artifact = dict[str, Any]
 
 
-def dbt_manifest(manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str, str], at: str) -> Artifact:
-    """dbt's `manifest.json`: models and seeds as its nodes, streams as its sources. `texts` are the SELECTs of models.
+def dbt_manifest(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str) -> Artifact:
+    """dbt's `manifest.json`: models and seeds as its nodes, streams as its sources. `selects` are those of all models.
 
     Tests, expectations and maintenance are not in it, nor the lineage of columns, of which dbt's file knows nothing.
     """
-    nodes = _nodes(manifest, compiled, texts)
+    nodes = _nodes(manifest, compiled, selects)
     sources = {_source_id(manifest, stream): _source(manifest, stream) for stream in manifest.streams.values()}
     depends = {id_: node["depends_on"]["nodes"] for id_, node in nodes.items() if "depends_on" in node}
     parents = {**{id_: depends.get(id_, []) for id_ in nodes}, **{id_: [] for id_ in sources}}
@@ -52,11 +54,11 @@ def dbt_manifest(manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str
     }
 
 
-def dbt_catalog(manifest: Manifest, compiled: CompiledFiles, at: str) -> Artifact:
+def dbt_catalog(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str) -> Artifact:
     """dbt's `catalog.json`: the columns of each table, as far as they are known without Spark."""
     nodes = {}
     for node in _of_tables(manifest):
-        table, columns = _table(manifest, node), _columns(manifest, compiled, node)
+        table, columns = _table(manifest, node), _columns(manifest, compiled, selects, node)
         nodes[_id(manifest, node.id)] = {
             "unique_id": _id(manifest, node.id),
             "metadata": {
@@ -100,16 +102,16 @@ def _of_tables(manifest: Manifest) -> list[GraphNode]:
     return sorted(found, key=lambda node: node.id)
 
 
-def _nodes(manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str, str]) -> dict[str, Artifact]:
+def _nodes(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select]) -> dict[str, Artifact]:
     return {
-        _id(manifest, node.id): _seed(manifest, compiled, node)
+        _id(manifest, node.id): _seed(manifest, compiled, selects, node)
         if node.resource_type == "seed"
-        else _model(manifest, compiled, texts, node)
+        else _model(manifest, compiled, selects, node)
         for node in _of_tables(manifest)
     }
 
 
-def _common(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> Artifact:
+def _common(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode) -> Artifact:
     table, source = _table(manifest, node), manifest.texts.get(node.path, "")
     folder = node.path.partition("/")[0]
     tags = sorted(node.tags)
@@ -129,32 +131,32 @@ def _common(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> Art
         "tags": tags,
         "meta": {},
         "description": _description(manifest, node),
-        "columns": _columns_of(_columns(manifest, compiled, node)),
+        "columns": _columns_of(_columns(manifest, compiled, selects, node)),
         "relation_name": str(table),
     }
 
 
-def _seed(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> Artifact:
-    return {**_common(manifest, compiled, node), "depends_on": {"macros": [], "nodes": []}, "raw_code": ""}
+def _seed(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode) -> Artifact:
+    return {**_common(manifest, compiled, selects, node), "depends_on": {"macros": [], "nodes": []}, "raw_code": ""}
 
 
-def _model(manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str, str], node: GraphNode) -> Artifact:
+def _model(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode) -> Artifact:
     model = manifest.models[node.name]
     streams = [name for name in _names(model.facts.streams) if reads_model(manifest, name) is None]
     tables = [name for name in _names(model.facts.streams) if reads_model(manifest, name) is not None]
     refs = [*_names(model.facts.refs), *tables]
     above = [_id(manifest, node_id("seed" if name in manifest.seeds else "model", name)) for name in refs]
     above += [_source_id(manifest, manifest.streams[name]) for name in streams]
-    text = texts.get(node.name)
+    text = selects[node.name].query.sql.strip()
     return {
-        **_common(manifest, compiled, node),
+        **_common(manifest, compiled, selects, node),
         "raw_code": manifest.texts.get(node.path, ""),
         "language": "sql",
         "refs": [{"name": name, "package": None, "version": None} for name in refs],
         "sources": [[_source_name(manifest.streams[name]), name] for name in streams],
         "metrics": [],
         "depends_on": {"macros": [], "nodes": list(dict.fromkeys(above))},
-        "compiled": text is not None,
+        "compiled": True,
         "compiled_path": None,
         "compiled_code": text,
     }
@@ -180,14 +182,12 @@ def _description(manifest: Manifest, node: GraphNode) -> str:
     return (seed or manifest.models[node.name]).properties.description
 
 
-def _columns(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> tuple[Column, ...]:
+def _columns(
+    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode
+) -> tuple[Column, ...]:
     if node.resource_type == "seed":
         return manifest.seeds[node.name].columns
-    properties, known = manifest.models[node.name].properties, compiled.known(node.name)
-    columns = known.columns if known is not None and known.columns is not None else ()
-    return tuple(
-        Column(column.name, column.type, description=properties.description_of(column.name)) for column in columns
-    )
+    return table_columns(compiled, selects[node.name])
 
 
 def _columns_of(columns: Iterable[Column]) -> Artifact:

@@ -125,24 +125,30 @@ def period_of(target: LineageTarget, trigger: Trigger | None) -> int:
 
 def _model_job(manifest: Manifest, compiled: CompiledFiles, select: Select) -> LineageJob:
     model, known = select.model, compiled.known(select.model.name)
-    columns = known.columns if known is not None and known.columns is not None else ()
-    described = [
-        Column(column.name, column.type, description=model.properties.description_of(column.name)) for column in columns
-    ]
-    types = {column.name.lower(): column.type for column in columns}
-    for added in select.writing.added if described else ():
-        type_ = added.type or types.get(added.like.lower(), "")
-        described.append(Column(added.name, type_, description=added.comment))
     made = known.lineage if known is not None else ModelLineage()
     return LineageJob(
         name=model.name,
         table=model.table,
         description=model.properties.description,
-        sql=select.query.sql,
-        columns=tuple(described),
+        sql=select.query.sql.strip(),
+        columns=table_columns(compiled, select),
         made=_without_views(manifest, compiled, made),
         checks=select.checks,
     )
+
+
+def table_columns(compiled: CompiledFiles, select: Select) -> tuple[Column, ...]:
+    """The columns of a model's table with their descriptions, those too that the mode adds; none where Spark's analyzer
+    alone knows them. A type that it alone knows is the empty text."""
+    known, properties = compiled.known(select.model.name), select.model.properties
+    if known is None or known.columns is None:
+        return ()
+    columns = [Column(it.name, it.type, description=properties.description_of(it.name)) for it in known.columns]
+    types = {column.name.lower(): column.type for column in columns}
+    for added in select.writing.added:
+        type_ = added.type or types.get(added.like.lower(), "")
+        columns.append(Column(added.name, type_, description=added.comment))
+    return tuple(columns)
 
 
 def _without_views(manifest: Manifest, compiled: CompiledFiles, lineage: ModelLineage) -> ModelLineage:

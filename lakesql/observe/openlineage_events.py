@@ -135,7 +135,7 @@ def _job_facets(facts: LineageFacts, told: LineageRun, job: LineageJob | None) -
         "jobType": job_type_job.JobTypeJobFacet(processingType="BATCH", integration="LAKESQL", jobType=kind)
     }
     if job is not None and job.sql:
-        facets["sql"] = sql_job.SQLJobFacet(query=job.sql.strip(), dialect="spark")
+        facets["sql"] = sql_job.SQLJobFacet(query=job.sql, dialect="spark")
     if job is not None and job.description:
         facets["documentation"] = documentation_job.DocumentationJobFacet(description=job.description)
     return facets
