@@ -32,18 +32,17 @@ from openlineage.client.facet_v2 import (
 from lakesql import __version__
 from lakesql.compile.checks import Check
 from lakesql.compile.made_columns import SourceColumn
-from lakesql.lineage.lineage_jobs import (
-    LineageFacts,
+from lakesql.lineage.lineage_inputs import (
     LineageInput,
-    LineageJob,
     catalog_namespace,
     datasets_of_node,
     inputs_of,
     symlink_of,
     table_dataset,
 )
-from lakesql.observe.lineage_runs import LineageOutput, LineageRun
+from lakesql.lineage.lineage_jobs import LineageFacts, LineageJob
 from lakesql.observe.openlineage_facets import PRODUCER, BatchesFacet, OffsetRange, OffsetsFacet
+from lakesql.observe.told_run import LineageOutput, LineageRun
 from lakesql.secrets import Secrets
 from lakesql.select.lineage_edges import direct_or_not
 from lakesql.source.dataset import dataset_at, without_login

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakesql.lineage.lineage_jobs import LineageFacts
-    from lakesql.observe.lineage_runs import LineageRun
+    from lakesql.observe.told_run import LineageRun
     from lakesql.source.source import Source
 
 MOST_WAITING = 1_000

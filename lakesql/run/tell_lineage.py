@@ -11,11 +11,18 @@ from uuid import uuid4
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
 from lakesql.graph.manifest import Manifest
-from lakesql.lineage.lineage_jobs import LineageFacts, lineage_facts, period_of
+from lakesql.lineage.lineage_jobs import LineageFacts, lineage_facts
+from lakesql.model.config import Every, Trigger
 from lakesql.observe.lineage_runs import LineageRuns
 from lakesql.project.lineage_target import LineageTarget
 from lakesql.run.send_lineage import open_sender
 from lakesql.secrets import find_secrets
+
+FAST_MS = 60_000
+"""Batches that follow each other faster than this are told together, unless the target says otherwise."""
+
+TOGETHER_MS = 3_600_000
+"""For so long."""
 
 
 @contextmanager
@@ -31,4 +38,15 @@ def tell_lineage(manifest: Manifest, selects: Mapping[str, Select], *, continuou
 
 
 def _find_facts(manifest: Manifest, selects: Mapping[str, Select], target: LineageTarget) -> LineageFacts:
-    return lineage_facts(manifest, compiled_files(manifest), selects, target)
+    return lineage_facts(manifest, compiled_files(manifest), selects, target.namespace)
+
+
+def period_of(target: LineageTarget, trigger: Trigger | None) -> int:
+    """How long the batches of a model are told together, in milliseconds; 0 where each is a run of its own.
+
+    `trigger` is None where the run takes what is there: its batches follow each other without a pause.
+    """
+    if target.every is not None:
+        return target.every.length_ms
+    is_slow = isinstance(trigger, Every) and trigger.interval_ms >= FAST_MS
+    return 0 if is_slow else TOGETHER_MS

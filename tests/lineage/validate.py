@@ -26,7 +26,7 @@ def problems_of(event: dict[str, Any]) -> list[str]:
             continue
         found += [f"{path}: {error.message}" for error in _validator(schema).iter_errors(facet)]
         name = path.rpartition(".")[2]
-        (known,) = _names(schema)
+        known = _key_of(schema)
         if known is not None and known != name:
             found.append(f"{path}: its schema is that of a facet {known}")
     return found
@@ -43,10 +43,10 @@ def facets_of(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{where}.{kind}.{name}", facet
 
 
-def _names(schema: str) -> tuple[str | None]:
+def _key_of(schema: str) -> str | None:
     """The key under which a facet of a published schema stands; None of lakesql's own."""
     properties = _schemas()[schema.partition("#")[0]].get("properties", {})
-    return (next(iter(properties), None),)
+    return next(iter(properties), None)
 
 
 @cache

@@ -31,15 +31,18 @@ from lakesql.events import (
     RunStarted,
     SeedFinished,
 )
-from lakesql.lineage.lineage_jobs import LineageFacts, LineageJob, period_of
+from lakesql.lineage.lineage_inputs import inputs_of
+from lakesql.lineage.lineage_jobs import LineageFacts, LineageJob
 from lakesql.model.config import AvailableNow, Every, OnChange, Trigger
 from lakesql.model.table_name import TableName
 from lakesql.observe.emitter import Emitter
-from lakesql.observe.lineage_runs import LineageRun, LineageRuns, batch_id
+from lakesql.observe.lineage_runs import LineageRuns, batch_id
 from lakesql.observe.openlineage_events import openlineage_event, redacted
+from lakesql.observe.told_run import LineageRun
 from lakesql.project.duration import Duration
 from lakesql.project.lineage_target import BATCH, LineageFile, LineageTarget
 from lakesql.project.profiles import Catalog
+from lakesql.run.tell_lineage import period_of
 from lakesql.secrets import find_secrets
 from lakesql.source.kafka import Kafka
 from lakesql.stream.stream import Column, Stream, read_stream
@@ -242,8 +245,6 @@ def test_fast_batches_are_told_together() -> None:
 
 
 def _partitions(run: LineageRun) -> Any:
-    from lakesql.lineage.lineage_jobs import inputs_of
-
     return inputs_of(facts(), run.reads)[0].partitions
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.errors import ProfileError
-from lakesql.lineage.lineage_jobs import catalog_namespace
+from lakesql.lineage.lineage_inputs import catalog_namespace
 from lakesql.project.lineage_target import BATCH, LineageFile, LineageHttp, LineageKafka, LineageTarget
 from lakesql.project.profiles import Catalog, Target, load_target, resolve_paths
 from lakesql.source.dataset import Dataset, dataset_at, folder_before

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lakesql.errors import ProfileError
-from lakesql.observe.lineage_runs import LineageRun
+from lakesql.observe.told_run import LineageRun
 from lakesql.project.lineage_target import LineageFile, LineageHttp, LineageKafka, LineageTarget
 from lakesql.run.send_lineage import LineageSender, RefusedError, open_sender
 from lakesql.secrets import NO_SECRETS
