@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from lakesql.events import ReadRange
 from lakesql.graph.graph import node_id
-from lakesql.lineage.lineage_jobs import LineageFacts
+from lakesql.lineage.lineage_jobs import LineageFacts, LineageJob
 from lakesql.project.profiles import Catalog
 from lakesql.source.dataset import Dataset, dataset_at, without_login
 from lakesql.source.source import is_places, offsets_of
@@ -30,7 +30,8 @@ class PartitionRange:
 class LineageInput:
     """A dataset that is read, and what of it: offsets of partitions, or a position before and one behind, as JSON.
 
-    `table` is its name in the catalog, '' of what is no table, and `snapshot` the one that is read.
+    `stream` is the one that reads it, if one does. `table` is its name in the catalog, '' of what is no table, and
+    `snapshot` the one that is read.
     """
 
     dataset: Dataset
@@ -38,12 +39,16 @@ class LineageInput:
     partitions: tuple[PartitionRange, ...] = ()
     before: str = ""
     after: str = ""
+    stream: str = ""
     table: str = ""
     snapshot: str = ""
 
 
-def inputs_of(facts: LineageFacts, reads: Sequence[ReadRange]) -> tuple[LineageInput, ...]:
-    """The datasets of what a batch reads. One that several streams read stands once for each."""
+def inputs_of(facts: LineageFacts, job: LineageJob | None, reads: Sequence[ReadRange]) -> tuple[LineageInput, ...]:
+    """The datasets of what a batch of a job reads. One that several streams read stands once for each."""
+    if job is not None and any(each.name.isdecimal() for each in reads):
+        # Of a stream that a SELECT joins with itself Spark has two positions, and none has its name.
+        reads = [ReadRange(name, "", "") for name in job.streams]
     return tuple(found for each in reads for found in _input_of(facts, each))
 
 
@@ -64,11 +69,11 @@ def _input_of(facts: LineageFacts, read: ReadRange) -> Iterator[LineageInput]:
     datasets = facts.sources[read.name].datasets(stream, topics)
     for number, dataset in enumerate(datasets):
         if offsets is None or len(topics) != len(datasets):
-            yield LineageInput(dataset, stream.columns, (), read.before, read.after)
+            yield LineageInput(dataset, stream.columns, (), read.before, read.after, stream=read.name)
             continue
         topic = topics[number]
         partitions = _partitions(begins.get(topic, {}), offsets[topic])
-        yield LineageInput(dataset, stream.columns, partitions)
+        yield LineageInput(dataset, stream.columns, partitions, stream=read.name)
 
 
 def _partitions(begins: Mapping[str, int], ends: Mapping[str, int]) -> tuple[PartitionRange, ...]:
@@ -85,11 +90,8 @@ def datasets_of_node(facts: LineageFacts, node: str, inputs: Sequence[LineageInp
     """What a node of the column graph is called: as the batch's inputs are, else as it is known without its place."""
     type_, _, name = node.partition(".")
     if type_ == "stream":
-        stream = facts.streams[name]
-        named = facts.sources[name].datasets(stream, ())
-        read = tuple(dict.fromkeys(each.dataset for each in inputs if each.columns == stream.columns))
-        # A pattern of topics means those that were read.
-        return named if {*named} <= {each.dataset for each in inputs} or not read else read
+        read = dict.fromkeys(each.dataset for each in inputs if each.stream == name)
+        return tuple(read) or facts.sources[name].datasets(facts.streams[name], ())
     table = str(facts.tables.get(node, name))
     known = (each.dataset for each in inputs if each.table.lower() == table.lower())
     return (next(known, None) or table_dataset(facts.catalog, table, ""),)

@@ -30,6 +30,7 @@ class LineageJob:
     columns: tuple[Column, ...]
     made: ModelLineage = ModelLineage()
     checks: tuple[Check, ...] = ()
+    streams: tuple[str, ...] = ()
     file: str = ""
 
 
@@ -86,6 +87,7 @@ def _model_job(manifest: Manifest, compiled: CompiledFiles, select: Select) -> L
         columns=table_columns(compiled, select),
         made=without_views(manifest, compiled, made),
         checks=select.checks,
+        streams=tuple(select.query.streams_read),
     )
 
 

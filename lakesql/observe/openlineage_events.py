@@ -56,7 +56,7 @@ def openlineage_event(facts: LineageFacts, told: LineageRun) -> RunEvent:
     """The event that tells a run."""
     set_producer(PRODUCER)  # what the client gives each facet
     job = facts.jobs.get(told.job)
-    inputs = inputs_of(facts, told.reads)
+    inputs = inputs_of(facts, job, told.reads)
     outputs = [_letters(facts, each) for each in told.letters]
     # A table that is not made yet has no place: by another name it would be another dataset.
     is_placed = told.output is not None and (told.output.location or told.state == "COMPLETE")

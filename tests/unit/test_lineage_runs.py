@@ -65,7 +65,9 @@ CHECKS = (
     Check("amount >= 0", "amount >= 0", "warn", PROBLEM.place, is_written=True),
     Check("not_null id", "id IS NOT NULL", "stop", PROBLEM.place, column="id"),
 )
-ORDERS = LineageJob("orders", TableName("lake", "shop", "orders"), "Orders.", "SELECT 1", COLUMNS, MADE, CHECKS)
+ORDERS = LineageJob(
+    "orders", TableName("lake", "shop", "orders"), "Orders.", "SELECT 1", COLUMNS, MADE, CHECKS, ("orders_in",)
+)
 TOTALS = LineageJob(
     "totals",
     TableName("lake", "shop", "totals"),
@@ -233,6 +235,15 @@ def test_a_pattern_means_the_topics_that_were_read() -> None:
     assert [each["name"] for each in fields] == ["shop.a", "shop.b"]
 
 
+def test_a_stream_that_is_joined_with_itself_is_one_input_without_offsets() -> None:
+    reads = tuple(ReadRange(number, "", '{"shop.orders": {"0": 3}}') for number in ("0", "1"))
+    started = BatchStarted("orders", 0, "c1", reads, "lake.shop.orders", "", T0)
+    event = rendered(tell(STARTED, started, done(0), OVER)[2])
+    (read,) = event["inputs"]
+    assert (read["namespace"], read["name"]) == ("kafka://b1:9092", "shop.orders")
+    assert "lakesql_offsets" not in read["inputFacets"]
+
+
 def test_fast_batches_are_told_together() -> None:
     batches = [each for number in range(3) for each in (begun(number, number), done(number, number))]
     later = [begun(3, HOUR + 1), done(3, HOUR + 2)]
@@ -245,7 +256,7 @@ def test_fast_batches_are_told_together() -> None:
 
 
 def _partitions(run: LineageRun) -> Any:
-    return inputs_of(facts(), run.reads)[0].partitions
+    return inputs_of(facts(), ORDERS, run.reads)[0].partitions
 
 
 def test_an_hour_ends_without_another_batch() -> None:
