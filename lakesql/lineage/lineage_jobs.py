@@ -87,7 +87,7 @@ def _model_job(manifest: Manifest, compiled: CompiledFiles, select: Select) -> L
         columns=table_columns(compiled, select),
         made=without_views(manifest, compiled, made),
         checks=select.checks,
-        streams=tuple(select.query.streams_read),
+        streams=tuple(dict.fromkeys(select.query.streams_read)),
     )
 
 

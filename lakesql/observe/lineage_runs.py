@@ -120,6 +120,8 @@ class LineageRuns:
 
     def _begin(self, event: BatchStarted) -> None:
         found = self._open.get(event.model)
+        if found is not None and found.is_in_batch and event.checkpoint and found.last == event.batch:
+            return  # it is begun anew, as where a new schema was found in it
         if found is not None and (not found.period_ms or event.at_ms - found.started_ms >= found.period_ms):
             self._end(event.model, "COMPLETE", event.at_ms)  # a refresh that has found nothing to write says no more
             found = None

@@ -166,6 +166,18 @@ def test_each_batch_is_a_run_below_that_of_lakesql() -> None:
     assert [rendered(run)["eventType"] for run in runs] == [run.state for run in runs]
 
 
+def test_a_batch_that_is_begun_anew_is_one_run() -> None:
+    runs = tell(STARTED, begun(0), begun(0), done(0), OVER)
+    assert states(runs) == ["START", "START orders", "COMPLETE orders", "COMPLETE"]
+
+
+def test_a_refresh_that_finds_nothing_to_write_is_over_when_the_next_one_begins() -> None:
+    started = BatchStarted("totals", 3, "", (), "lake.shop.totals", "s3://wh/totals", T0)
+    runs = tell(STARTED, started, started, finished("totals"), OVER)
+    assert states(runs) == ["START", *["START totals", "COMPLETE totals"] * 2, "COMPLETE"]
+    assert runs[1].id != runs[3].id
+
+
 def test_an_event_says_what_was_read_and_written() -> None:
     letters = RecordsRejected("orders", 1, "lake.shop.orders__dead_letter", 2, (("late", 2),), T0, "s3://wh/dead")
     run = tell(STARTED, begun(1), letters, done(1, violations=(("amount >= 0", 3),)), OVER)[2]

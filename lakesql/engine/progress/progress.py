@@ -48,6 +48,8 @@ class QueryProgress:
         self.planned: int | None = None
         self.reads: tuple[ReadRange, ...] = ()
         self.planned_before = planned_before
+        self._asked = -1
+        self._before: Mapping[str, Position] = {}
         self._backlog = ""
         self._files = CheckpointFiles(session, identity.folder)
         self._checkpoint = checkpoint
@@ -89,7 +91,9 @@ class QueryProgress:
             self._save(replace(self._origin, topics=topics))
         positions = dict(zip(names, offsets, strict=True))
         self.planned = count_between(self._positions, positions)
-        self.reads = ranges_between(self._positions, positions)
+        if batch != self._asked:  # one is begun anew where a new schema is found in it
+            self._asked, self._before = batch, self._positions
+        self.reads = ranges_between(self._before, positions)
         self._positions = positions
         return Entry(
             model=self.identity.owner,

@@ -134,6 +134,7 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         return None
     refresh.reached("finish")
     head = made.head
+    table = found.table if found.table is not None else snapshots.load_table(session, model.table)
     refresh.emit(
         BatchCommitted(
             model=model.name,
@@ -149,7 +150,7 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
             violations=made.violations,
             refreshed=made.how,
-            location=str(snapshots.load_table(session, model.table).location()),
+            location=str(table.location()),
         )
     )
     return head
