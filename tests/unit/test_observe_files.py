@@ -174,6 +174,7 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
         "running": False,
         "interrupted": False,
         "elapsed_ms": 1_600,
+        "lineage_events_lost": 0,
     }
     a, b, c = results["results"]
     assert [result["name"] for result in (a, b, c)] == ["a", "b", "c"]
