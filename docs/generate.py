@@ -32,7 +32,7 @@ from lakesql.lint.lint_settings import LintSettings
 from lakesql.model.config import PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
 from lakesql.model.expectations import EXPECTATION_KINDS
-from lakesql.model.group import Tables
+from lakesql.model.group import GroupConfig, Tables
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
 from lakesql.modes.all_modes import MAINTENANCE, all_modes, namesakes
@@ -537,6 +537,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "seed-settings": lambda: option_table(fields_of(SeedSettings)),
     "stream": lambda: option_table(fields_of(_StreamOptions)),
     "group": lambda: option_table(fields_of(Tables)),
+    "group-config": lambda: option_table(fields_of(GroupConfig)),
     "source-table": lambda: option_table(fields_of(_SourceTableOptions)),
     "column": lambda: option_table(fields_of(_ColumnOptions)),
     "watermark": lambda: option_table(fields_of(Watermark)),

@@ -132,6 +132,10 @@ CONDITIONS: dict[str, Condition] = {
         "otherwise than pyiceberg.",
         "Correct the key, or its value, in the target's `catalog` in profiles.yml.",
     ),
+    "catalog-not-atomic": Condition(
+        "A REST catalog does not take the commits of several tables as one, as `consistent=True` needs.",
+        "Leave `consistent` out, or keep the tables in a catalog that has `transactions/commit`, or in a `sql` one.",
+    ),
     "catalog-refused": Condition(
         "The catalog's server refuses the login, or what the login may do.",
         "Correct `credential`, `token` or user and password in the target's `catalog`, or have the rights granted; "
@@ -425,10 +429,24 @@ CONDITIONS: dict[str, Condition] = {
         "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
         "Select it and add it to `keys`, use `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
     ),
+    "group-build": Condition(
+        "`lakesql build` tests each table before the models that read it, and the tables of a group that says "
+        "`consistent=True` are done together.",
+        "Run the group, and test its tables then: `lakesql run --select GROUP`, `lakesql test --select GROUP`.",
+    ),
+    "group-part": Condition(
+        "A run has some models, and not all, of a group that says `consistent=True`.",
+        "Run all of the group: `lakesql run --select GROUP`.",
+    ),
     "group-stream": Condition(
         "The file of a group reads something of which no tables are made: no change feed, files, several streams, "
         "or one that declares columns.",
         "Let it read one change feed by `{{ stream('…') }}` that declares neither `columns` nor a `key`.",
+    ),
+    "group-transactions": Condition(
+        "A group says `consistent=True`, and the feed that it reads does not tell of transactions.",
+        "Leave `consistent` out, or read a connector of Debezium's as it writes: `envelope: debezium`, in JSON, with "
+        "`provide.transaction.metadata=true` in the connector.",
     ),
     "input-expired": Condition(
         "A view says `refresh='incremental'`, and the snapshot of a table that its rows were made of is gone: it "
@@ -1130,6 +1148,11 @@ CONDITIONS: dict[str, Condition] = {
         "A topic was deleted and created again since it was read.",
         "`lakesql rewind MODEL` reads the new one from its beginning. Where the model keeps state, or its table has no "
         "batch yet: `--to start`; without `keys`, drop the table first, if it holds rows.",
+    ),
+    "transaction-incomplete": Condition(
+        "A group that says `consistent=True` has waited ten minutes for changes of a transaction, or for its end.",
+        "See whether the connector runs. What does not come any more, as the topics have not kept it, is let go by "
+        "`lakesql run --select GROUP --accept-data-loss`: what there is of such transactions is taken as it is.",
     ),
     "type-change": Condition(
         "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other, or "

@@ -310,6 +310,9 @@ DELETED_AT = "_lakesql_deleted_at"
 FAILURES_SUFFIX = "__failures"
 """The failing rows of a data test `t` that stores them are in `t__failures`, in the namespace of the tested model."""
 
+SNAPSHOTS_SUFFIX = "__snapshots"
+"""Of a group's name: the table that says which snapshots of its tables belong together."""
+
 REPLAY_SUFFIX = "__replay"
 """A replay of the dead letters of `m` has its ledger entry in the table of `m` under the name `m__replay`."""
 

@@ -67,6 +67,7 @@ LAYERS = (
 ENGINE = (
     ("refresh",),
     ("batch",),
+    ("together",),
     ("maintenance",),
     ("progress",),
     ("sources",),

@@ -98,8 +98,11 @@ def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | Non
     return None
 
 
-def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """The names of the columns, and at most `limit` rows of the newest snapshot in no order, less deleted ones.
+def read_rows(
+    opened: OpenCatalog, name: TableName, limit: int, snapshot: int | None = None
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """The names of the columns, and at most `limit` rows of a snapshot, or the newest one, in no order, less deleted
+    ones.
 
     Data files are opened one after another until there are rows enough, each with its own deletes only, so the cost
     grows with `limit` and the number of manifests, not with the table. Raises `ProfileError` (`catalog-unreachable`)
@@ -111,7 +114,7 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
         raise missing_table(opened, name)
     columns = tuple(field.name for field in table.schema().fields)
     with reading(name, "rows"):
-        return columns, _first_rows(table, limit)
+        return columns, _first_rows(table, limit, snapshot)
 
 
 def missing_table(opened: OpenCatalog, name: TableName, fix: str = "") -> RunError:
@@ -184,14 +187,14 @@ _BROKEN = (PermissionError, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib
 """What opening a metadata file, unpacking it, or taking it for text raises."""
 
 
-def _first_rows(table: Table, limit: int) -> list[tuple[Any, ...]]:
+def _first_rows(table: Table, limit: int, snapshot: int | None) -> list[tuple[Any, ...]]:
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 
     rows: list[tuple[Any, ...]] = []
     if limit <= 0 or table.current_snapshot() is None:
         return rows
-    scan = table.scan()
+    scan = table.scan(snapshot_id=snapshot)
     for task in scan.plan_files():
         # One task at a time: a scan of all of them reads every delete file of the table before the first row.
         left = limit - len(rows)

@@ -13,6 +13,7 @@ from lakesql.cli.options import Command, Given, Options, complete_models
 from lakesql.cli.report import say
 
 if TYPE_CHECKING:
+    from lakesql.catalog.connect import OpenCatalog
     from lakesql.graph.manifest import Manifest
 
     Shown = tuple[Sequence[str], Sequence[Sequence[Any]], str]
@@ -25,9 +26,16 @@ if TYPE_CHECKING:
     "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
 )
 @click.option("--dead-letters", is_flag=True, help="Show the model's dead letters: records that could not be used.")
+@click.option(
+    "--at",
+    type=click.Choice(["consistent"]),
+    help="Of a group with consistent=True: the rows up to the last transaction that all of its tables have.",
+)
 @click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
 @click.pass_obj
-def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
+def command(
+    given: Given, name: str, limit: int, output: str, dead_letters: bool, at: str | None, preview: bool
+) -> None:
     """Show rows of a model's table, in no order. Without --preview, no Java is needed but for a view.
 
     MODEL may be a seed too.
@@ -41,6 +49,8 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
 
     if dead_letters and preview:
         raise UsageError.of("usage", "--preview writes nothing, so it has no --dead-letters.", fix="Leave one out.")
+    if at and (preview or dead_letters):
+        raise UsageError.of("usage", "--at shows a table's rows.", fix="Leave --preview and --dead-letters out.")
     manifest = project.load_project(given.options)
     if name not in manifest.seeds:
         project.check_model(manifest, name)
@@ -49,7 +59,7 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
     if preview or not is_stored(manifest, name):
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:
-        columns, rows, note = _stored(manifest, name, limit, dead_letters)
+        columns, rows, note = _stored(manifest, name, limit, dead_letters, at is not None)
     is_json = output == "json"
     width = shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns  # a pipe gets one row a line
     click.echo(render_json(columns, rows) if is_json else render_rows(columns, rows, width), nl=False)
@@ -57,7 +67,7 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
         say(note, given.options)
 
 
-def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool) -> Shown:
+def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool, is_consistent: bool) -> Shown:
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.tables import load_table_state, missing_table, read_rows
     from lakesql.graph.manifest import own_table
@@ -71,10 +81,32 @@ def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool) -> Sh
         table = table.dead_letter
         if load_table_state(catalog, table) is None:  # it is created with the first dead letter
             return (), (), f"'{name}' has no dead letters: there is no table {table}."
-    columns, rows = read_rows(catalog, table, limit)
+    snapshot = _consistent_snapshot(manifest, name, catalog) if is_consistent else None
+    columns, rows = read_rows(catalog, table, limit, snapshot)
     shown = [at for at, column in enumerate(columns) if not is_reserved(column)]  # others are a refresh's own
     rows = [tuple(row[at] for at in shown) for row in rows]
     return tuple(columns[at] for at in shown), rows, "" if rows or not limit else f"{table} has no rows."
+
+
+def _consistent_snapshot(manifest: Manifest, name: str, catalog: OpenCatalog) -> int | None:
+    """The snapshot of a model's table that belongs to the newest ones of its group; None for what is there now."""
+    from lakesql.catalog.snapshot_list import ATOMIC_CATALOGS, list_of, read_list
+    from lakesql.errors import RunError, UsageError
+
+    model = manifest.models.get(name)
+    group = manifest.groups.get(model.member.group) if model is not None and model.member is not None else None
+    if model is None or group is None or not group.config.consistent:
+        what = f"'{name}' is none of a group that says consistent=True."
+        raise UsageError.of("usage", what, fix="Leave --at out.")
+    if manifest.target.catalog.type in ATOMIC_CATALOGS:
+        return None
+    table = list_of(manifest.target.catalog.name, manifest.target.namespace, group.name)
+    found = read_list(catalog, table).get(f"{model.table.namespace}.{model.table.name}")
+    if found is None:
+        what = f"{table} does not say yet which snapshots belong together."
+        fix = f"The first run of the group makes it: lakesql run --select {group.name}"
+        raise RunError.of("table-missing", what, fix=fix)
+    return found
 
 
 def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Shown:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from lakesql.decode import Node, collect, decode, node_of
+from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean, quoted
 from lakesql.graph.find_tests import find_data_tests
 from lakesql.graph.folders import check_folders_apart
@@ -19,7 +19,7 @@ from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.shared_files import check_shared_files
 from lakesql.model.config import Every, MaintenanceConfig, TableConfig, trigger_of
 from lakesql.model.data_tests import DataTest
-from lakesql.model.group import GroupConfig, ModelGroup, Tables
+from lakesql.model.group import GroupConfig, ModelGroup, read_group_config
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, own_tasks, said_at
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import FileSections, ModelProperties, read_model_properties, read_sections
@@ -335,10 +335,8 @@ def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
     facts = TemplateFacts(
         template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
     )
-    said = template.config.get("tables")
-    if said is not None:
-        tables = decode(said, Tables, what="`tables`", words="config")
-        return ModelFile(facts, GroupConfig(tables), merge_config(defaults, template.config).plain())
+    if template.config.get("tables") is not None:
+        return ModelFile(facts, read_group_config(template.config), merge_config(defaults, template.config).plain())
     config = read_config(template.config, defaults, "streams" if template.streams else "tables")
     return ModelFile(facts, config, merge_config(defaults, template.config).plain())
 

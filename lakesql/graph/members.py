@@ -10,7 +10,7 @@ from lakesql.decode import Node, collect, fields_of, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.model.column_rules import GroupMember
 from lakesql.model.config import MaintenanceConfig, TableConfig, trigger_of
-from lakesql.model.group import GroupConfig, ModelGroup
+from lakesql.model.group import GROUP_OPTIONS, GroupConfig, ModelGroup
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
@@ -271,6 +271,15 @@ def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
             fix="Name the topics of the feed: `pattern`, `topics` or `topic`.",
             place=feed.place,
         )
+    tells_transactions = feed.record_envelope.tells_transactions and not feed.registry and not feed.schema
+    if group.config.consistent and feed.is_feed and not tells_transactions:
+        yield Problem(
+            "group-transactions",
+            f"Group '{group.name}' says consistent=True, and stream '{feed.name}' tells of no transactions.",
+            "Debezium's own events in JSON do, where the connector says provide.transaction.metadata=true.",
+            "Leave `consistent` out, or read the connector's events as they are: envelope: debezium.",
+            feed.place,
+        )
     if feed.columns or feed.key:
         yield Problem(
             "group-stream",
@@ -331,7 +340,7 @@ def _member_options(group: ModelGroup, table: SourceTable, defaults: Node) -> Me
 def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
     """What the file says over the defaults, with the keys of a table where the mode needs some and none are given."""
     said = group.said
-    own = {name: node for name, node in said.entries().items() if name != "tables"}
+    own = {name: node for name, node in said.entries().items() if name not in GROUP_OPTIONS}
     if "keys" not in own and _asks_for_keys(group, defaults):
         own["keys"] = keys
     node = Node(own, said.place, said.keys)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from lakesql.decode import Node, option, read_entries, read_filled
+from lakesql.decode import Node, decode, fields_of, option, read_entries, read_filled
 from lakesql.errors import Place, ProjectError
 from lakesql.model.column_rules import ColumnRule, read_column_rules
 from lakesql.model.model import TemplateFacts
@@ -79,6 +79,12 @@ class Tables:
         read=read_column_rules,
     )
 
+    transactions: str = option(
+        "The topic in which the connector tells of transactions, for consistent=True. Debezium's own name for it is "
+        "`PREFIX.transaction`, where PREFIX is how the names of all its topics begin.",
+        default="",
+    )
+
     def takes(self, table: str) -> bool:
         """Whether a table of the source is mirrored."""
         is_included = any(fnmatchcase(table, pattern) for pattern in self.include)
@@ -104,7 +110,23 @@ def _plain(name: str) -> str:
 class GroupConfig:
     """What `config(...)` of a group's file says of all of its tables: the rest is an option of each of them."""
 
-    tables: Tables
+    tables: Tables = option(
+        "Which tables of the feed get a model.", read=lambda node: decode(node, Tables, what="`tables`", words="config")
+    )
+    consistent: bool = option(
+        "Whether all changes of a transaction become visible together, in all tables that it touches.", default=False
+    )
+
+
+GROUP_OPTIONS = frozenset(field.name for field in fields_of(GroupConfig))
+"""What `config(...)` says of a group, and of no model in it."""
+
+
+def read_group_config(config: Node) -> GroupConfig:
+    """What the `config(...)` of a group's file says of all of its tables."""
+    entries = config.entries()
+    own = {name: entries[name] for name in entries if name in GROUP_OPTIONS}
+    return decode(Node(own, config.place, config.keys), GroupConfig, what="a group", words="config")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,21 @@ def ranges_between(before: Positions, after: Positions) -> tuple[ReadRange, ...]
     return tuple(ReadRange(name, written(before.get(name)), written(position)) for name, position in after.items())
 
 
+def even_limit(backlog: int, limit: int) -> int:
+    """How many records the batches of a backlog have, so that none is a small rest: a tenth above the limit at most.
+
+    A last batch of a few records takes nearly as long as a full one, and leaves files that are as small.
+    """
+    if backlog <= limit or limit < EVEN_FROM:
+        return limit
+    batches = -(-backlog * 10 // (limit * 11))
+    return -(-backlog // batches)
+
+
+EVEN_FROM = 1_000
+"""Smaller limits are meant as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replaced:
     """Of the topics that a stream stood in: those that were created again since, and those that are gone."""

@@ -37,6 +37,9 @@ class RecordEnvelope(Protocol):
     """Whether its changes come from a database's log, where a transaction may change the key of a row, an update may
     leave out values, a table is truncated, and a delete is followed by a tombstone."""
 
+    tells_transactions: ClassVar[bool] = False
+    """Whether an event may say which transaction it is of, in JSON."""
+
     change_fields: ClassVar[tuple[str, ...]] = (
         *("op", "ts", "position", "tx", "snapshot", "source_db", "source_schema", "source_table"),
         "before",

@@ -11,7 +11,7 @@ from graphlib import TopologicalSorter
 from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.session import new_session
-from lakesql.errors import RunError
+from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
@@ -22,6 +22,7 @@ from lakesql.run.models import JobsBy, ModelJobs, Order
 from lakesql.run.prepare import RunContext
 from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.test import Engine, TestRun, run_data_tests
+from lakesql.run.together import consistent_group
 from lakesql.unit.outcomes import Result, is_failed, summary
 
 NOT_REACHED = "the model did not get as far as its tests"
@@ -56,6 +57,23 @@ class Build:
         return [*self.seeds.all_results(), *reached]
 
 
+def _check_groups(manifest: Manifest, names: Sequence[str]) -> None:
+    """Raise `RunError` (`group-build`) for groups whose tables are done together."""
+    groups = {group.name: group for name in names if (group := consistent_group(manifest, name)) is not None}
+    problems = [
+        Problem(
+            "group-build",
+            f"The tables of group '{group.name}' change together, and `lakesql build` tests one before the others.",
+            "",
+            f"Run the group, and test it then: lakesql run --select {group.name}; lakesql test --select {group.name}",
+            group.place,
+        )
+        for group in groups.values()
+    ]
+    if problems:
+        raise RunError(problems)
+
+
 def plan_build(
     manifest: Manifest,
     names: Sequence[str],
@@ -70,6 +88,7 @@ def plan_build(
     Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader. `units`
     are the results of the models' unit tests, which have run.
     """
+    _check_groups(manifest, names)
     graph = manifest.graph
     ids = graph.predecessors_within(node_id("model", name) for name in names)
     waits = {name: {read.split(".", 1)[1] for read in ids[node_id("model", name)]} for name in names}

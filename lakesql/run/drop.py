@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOLDER = re.compile(
-    rf"(?P<model>[A-Za-z_][A-Za-z0-9_]*?)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(LEASE_SUFFIX)})?"
+    rf"(?P<model>[A-Za-z_][A-Za-z0-9_]*?(?:\.[A-Za-z_][A-Za-z0-9_]*?)??)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(LEASE_SUFFIX)})?"
 )
-"""A checkpoint, one that a rewind has kept, or a lease: of a model or of its query of dead letters."""
+"""A checkpoint, one that a rewind has kept, or a lease: of a model, of its query of dead letters, or of a group."""
 
 
 def model_of(folder: str) -> str | None:
@@ -115,7 +115,8 @@ class Dropper:
     def find_orphans(self) -> Mapping[str, Remains]:
         """What there is of models that the project does not have."""
         found = self.find().items()
-        return {model: remains for model, remains in found if remains and model not in self.manifest.models}
+        known = self.manifest.models.keys() | self.manifest.groups.keys()
+        return {model: remains for model, remains in found if remains and model not in known}
 
     def drop(self, model: str, remains: Remains, say: Callable[[str], None]) -> None:
         """Remove it under the model's lease; done again, it removes what an attempt that broke off has left.

@@ -88,6 +88,10 @@ class Jobs(Protocol):
         """Whether the model, whose job has ended well, waits until something has come for it."""
         return False
 
+    def runs_together(self, model: str) -> bool:
+        """Whether the model runs as long as the others of its group, however many these are, and none without it."""
+        return False
+
     def woken(self) -> Sequence[str]:
         """The models that something has come for since this was asked last; those too that are new in the run."""
         return ()

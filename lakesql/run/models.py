@@ -26,6 +26,7 @@ from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest, reads_model, stored_refs
 from lakesql.model.config import AvailableNow
+from lakesql.model.group import ModelGroup
 from lakesql.model.maintenance_tasks import rewrite_of
 from lakesql.names import REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally
@@ -34,12 +35,13 @@ from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.identities import hash_of
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import Job, RunOptions, StartJob
-from lakesql.run.nothing_new import find_up_to_date, keep_analysis
+from lakesql.run.nothing_new import UpToDate, find_up_to_date, keep_analysis
 from lakesql.run.prepare import RunContext, check_progress, check_tables, open_keeper, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.refresh_job import RefreshJob
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
+from lakesql.run.together import GroupRounds, check_whole, consistent_group
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not
     from lakesql.run.group_watch import GroupWatch
@@ -88,6 +90,8 @@ def run_models(
     whether no model and no seed failed. Raises `ProjectError` and `ProfileError` before anything is started
     or written.
     """
+    if jobs_by is None:
+        check_whole(manifest, selects)
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
 
@@ -131,6 +135,7 @@ def run_selects(
     name_files(context.session, context.manifest.target.checkpoints)
     of_groups = {name: each.select for name, each in selects.items() if context.manifest.models[name].member}
     up_to_date = find_up_to_date(context.manifest, of_groups) if of_groups and jobs_by is None else {}
+    up_to_date = _of_whole_groups(context.manifest, of_groups, up_to_date)
     watch = None
     if options.continuous and jobs_by is None and of_groups:
         from lakesql.run.group_watch import GroupWatch  # only here: few projects have a group
@@ -167,6 +172,7 @@ def run_selects(
     finally:
         if watch is not None:
             watch.close()
+        jobs.rounds.close()
         jobs.leases.close()
         context.brokers.close()
     return all(run.status != "error" for run in runs.values())
@@ -194,6 +200,12 @@ class ModelJobs:
     changes: SharedChanges = field(default_factory=SharedChanges)
     told: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
+    rounds: GroupRounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with no round."""
+        rounds = GroupRounds(self.context, self._newest_manifest, self.continuous, self.leases.check)
+        object.__setattr__(self, "rounds", rounds)
 
     def start(self, model: str, emit: Emit) -> Job | None:
         """The model's job, running; None while it waits for a lease."""
@@ -255,9 +267,17 @@ class ModelJobs:
         checkpoint = checkpoint_of(self.context.manifest.target, model)
         return self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), patient)
 
-    def start_stream(self, model: str, emit: Emit) -> ModelQuery | None:
-        """The running query, from where its table stands, on its own session; None while it waits for its lease."""
+    def start_stream(self, model: str, emit: Emit, *, alone: bool = False) -> ModelQuery | None:
+        """The running query, from where its table stands, on its own session; None while it waits for its lease.
+
+        If it is not `alone`, it has its place among the models of a group whose tables change together.
+        """
         checkpoint = checkpoint_of(self.context.manifest.target, model)
+        group = None if alone else self._together(model)
+        if group is not None:
+            check_whole(self._newest_manifest(), self.selects)
+        if group is not None and not self._claim_group(group, emit):
+            return None
         if not self.claim(model, emit, patient=self.continuous):
             return None
         accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
@@ -271,6 +291,7 @@ class ModelJobs:
         bound = self.selects[model] = context.current(self.selects[model], partial(_compile, model))
         finish_rebuild(context, bound.select)
         sink = prepare_model(context, session, bound, checkpoint, self.prepared.get(model, ""))
+        sink = sink if group is None else self.rounds.seated(group, sink, session)
         query = ModelQuery(sink, takes_files=True)
         self.prepared[model] = query.sink.progress.checkpoint
         trigger = bound.select.model.trigger if self.continuous and not self.rests(model) else AvailableNow()
@@ -284,6 +305,14 @@ class ModelJobs:
                 time.sleep(POLL_S)
             raise
         return query
+
+    def _together(self, model: str) -> ModelGroup | None:
+        """The group that a model is one of, if the tables of this one change together."""
+        return consistent_group(self._manifest_of(model), model)
+
+    def _claim_group(self, group: ModelGroup, emit: Emit) -> bool:
+        """Whether this runner has the lease of a whole group: two that had some models each would wait for ever."""
+        return self.leases.holds(group.name) or self.claim(group.name, emit, patient=self.continuous)
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
         """What an exception of the model means: whatever it was, another runner may have moved what this one used."""
@@ -341,6 +370,8 @@ class ModelJobs:
     def release(self, model: str) -> None:
         """Give the leases back."""
         self.ended.add(model)
+        if (group := self._together(model)) is not None:
+            self.rounds.give_up(group)
         self.leases.release(model + REBUILD_SUFFIX)
         self.leases.release(model)
 
@@ -350,7 +381,12 @@ class ModelJobs:
 
     def rests(self, model: str) -> bool:
         """Whether the model takes what is there, and rests until its feed has more: so those of groups do."""
-        return self.watch is not None and self.watch.watches(model)
+        is_watched = self.watch is not None and self.watch.watches(model)
+        return is_watched and not self.runs_together(model)
+
+    def runs_together(self, model: str) -> bool:
+        """Whether the model runs as long as the others of its group, whose tables change together."""
+        return self._together(model) is not None
 
     def woken(self) -> Sequence[str]:
         """The models whose feeds have brought something."""
@@ -370,11 +406,24 @@ class ModelJobs:
         """The group that a model is one of, of which as many run side by side as the target's `threads`; '' of none."""
         return model.partition(".")[0] if self.rests(model) else ""
 
+    def _newest_manifest(self) -> Manifest:
+        """The project, with the tables that have come since."""
+        return self.context.manifest if self.watch is None else self.watch.manifest
+
     def _manifest_of(self, model: str) -> Manifest:
         """The project that has the model: where its table has come into a feed since, as it was read then."""
         if model in self.context.manifest.models or self.watch is None:
             return self.context.manifest
         return self.watch.manifest
+
+
+def _of_whole_groups(
+    manifest: Manifest, selects: Mapping[str, Select], up_to_date: Mapping[str, UpToDate]
+) -> dict[str, UpToDate]:
+    """The models that have nothing new, but for those of groups whose tables change together where others have."""
+    at_work = selects.keys() - up_to_date.keys()
+    groups = {group.name for name in at_work if (group := consistent_group(manifest, name)) is not None}
+    return {name: each for name, each in up_to_date.items() if name.partition(".")[0] not in groups}
 
 
 def _compile(model: str, manifest: Manifest) -> BoundSelect:

@@ -107,7 +107,7 @@ def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom
         )
         models[model] = bound
         if not table_exists(context.session, live.select.model.table):
-            return jobs.start_stream(model, emit)
+            return jobs.start_stream(model, emit, alone=True)
         leases, claimed = jobs.leases, model + REBUILD_SUFFIX
         if not claim_rebuild(context, leases, model, lambda text: emit(Noted(text, now_ms(), model))):
             return None

@@ -276,6 +276,8 @@ class Supervisor:
 
     def _has_room(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
         """Whether one more model may run, and one more of the model's group."""
+        if self.jobs.runs_together(run.tally.name):
+            return True
         group = self.group_of(run.tally.name)
         if not group:
             return sum(other.is_under_way for other in runs.values()) < self.limit
@@ -404,10 +406,14 @@ class Supervisor:
             run.retry_at = self.clock.since() + wait_ms
             attempts, now = self.retries.attempts, self.clock.epoch()
             self._emit(run, Retrying(name, retries + 1, attempts, wait_ms, error.problems, now))
-        elif self.jobs.rests(name) and not ending:
+        elif self._outlives_failures(name) and not ending:
             self._set_aside(run, error.problems)
         else:
             self._finish(run, "error", error.problems)
+
+    def _outlives_failures(self, name: str) -> bool:
+        """Whether a model that has failed for good is tried again all the same, as it is one of a group."""
+        return self.jobs.rests(name) or (self.options.continuous and self.jobs.runs_together(name))
 
     def _set_aside(self, run: ModelRun, problems: tuple[Problem, ...]) -> None:
         """Let the others of a group go on without a model that has failed for good, and try it again now and then."""

@@ -259,7 +259,8 @@ class _StreamOptions:
         "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest", read=_read_start
     )
     max_per_batch: int | None = option(
-        "Maximum number of records in a batch, or `unlimited`; for files an approximate one.",
+        "Maximum number of records in a batch, or `unlimited`; for files an approximate one. A run that takes what is "
+        "there shares out a small rest among its batches, which have a tenth more then at most.",
         default=1_000_000,
         read=_read_limit,
     )

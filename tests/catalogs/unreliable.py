@@ -36,9 +36,12 @@ def be_honest(subject: str, before: int) -> int:
 
 
 class Unreliable:
-    """The proxy in front of the service at `uri`; `judge` may be changed at any time."""
+    """The proxy in front of the service at `uri`; `judge` may be changed at any time.
 
-    def __init__(self, uri: str, concern: Concern) -> None:
+    Unless it `passes_on` what it answers with a status of its own, the service never hears of it.
+    """
+
+    def __init__(self, uri: str, concern: Concern, passes_on: bool = True) -> None:
         self.judge: Judge = be_honest
         self._seen: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -52,6 +55,9 @@ class Unreliable:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 subject = concern(self.command, self.path)
                 status = outer.decide(subject) if subject else 0
+                if status and not passes_on:
+                    self.answer(status, [("Content-Type", "application/json")], _ERROR % status)
+                    return
                 connection = http.client.HTTPConnection(behind, timeout=60)
                 # As they are: a signature speaks of the host too. But what is answered here is not compressed.
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.crash.harness import Runners
-from tests.spark.project import Lake
+from tests.spark.project import Lake, Project
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -29,6 +29,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def runners(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
-    found = Runners(lake, tmp_path_factory.mktemp("runners"))
+    found = Runners(Project(lake, tmp_path_factory.mktemp("runners"), "runners"))
     yield found
     found.close()

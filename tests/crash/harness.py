@@ -21,7 +21,7 @@ from lakesql.errors import render_problem
 from lakesql.progress.holder import Process
 from tests.crash.runner import Order, pause
 from tests.servers.process import kill_all
-from tests.spark.project import Fields, Lake, Project
+from tests.spark.project import Fields, Project
 from tests.spark.test_ledger import commands, rewind
 
 REPOSITORY = Path(__file__).parents[2]
@@ -131,13 +131,12 @@ class Runner:
 
 
 class Runners:
-    """Makes runners. While one is used, the next one starts."""
+    """Makes runners on the session of a project. While one is used, the next one starts."""
 
-    def __init__(self, lake: Lake, directory: Path) -> None:
-        base = Project(lake, directory, "runners")
+    def __init__(self, base: Project) -> None:
         base._target["spark"] = SPARK
         base.manifest()
-        self._directory = directory
+        self._directory = base.directory
         self._next: Runner | None = None
         self._all: list[Runner] = []
 

@@ -46,6 +46,7 @@ from lakesql.run.prepare import RebuildStep, RunContext
 from lakesql.run.rebuild import rebuild_jobs
 from lakesql.run.replay import bind_letters, replay_letters
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.tables import load_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,10 @@ class Order:
 
 
 def main(directory: str) -> None:
-    with open_spark(session_settings(load(directory), (), say)) as (session, catalog):
+    manifest = load(directory)
+    bound = bind_selects(manifest, build_selects(manifest, manifest.models))
+    bindings = [binding for each in bound.values() for binding in each.bindings]
+    with open_spark(session_settings(manifest, bindings, say)) as (session, catalog):
         run_order(session, catalog)
 
 
@@ -176,7 +180,8 @@ def without_ledger() -> Iterator[None]:
 
 def load(directory: str) -> Manifest:
     folder = Path(directory)
-    return load_manifest(read_project(folder), load_target("p", None, [folder], os.environ), {})
+    files, target = read_project(folder), load_target("p", None, [folder], os.environ)
+    return load_known(partial(load_manifest, files, target, {}, None, None))
 
 
 def show(event: Event) -> None:

@@ -230,6 +230,17 @@ def test_max_per_batch_limits_a_batch(project: Project, broker: Broker, topic: s
     assert project.run().check().of(BatchCommitted) == []
 
 
+def test_a_small_rest_makes_no_batch_of_its_own(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    broker.produce(topic, [Message(value(number), partition=number % 2) for number in range(2_100)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic, max_per_batch=1_000)
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    assert [event.records for event in project.run().check().of(BatchCommitted)] == [1_050, 1_050]
+    broker.produce(topic, [Message(value(number), partition=0) for number in range(2_100, 2_110)])
+    assert [event.records for event in project.run().check().of(BatchCommitted)] == [10]
+    assert ids(project) == list(range(2_110))
+
+
 def test_a_topic_without_records_is_told(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic, 2)
     project.stream("s", COLUMNS, connection="broker", topic=topic)

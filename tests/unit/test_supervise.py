@@ -189,6 +189,9 @@ class World:
     def rests(self, model: str) -> bool:
         return not self.ends and model in self.groups
 
+    def runs_together(self, model: str) -> bool:
+        return False
+
     def woken(self) -> Sequence[str]:
         due = [moment for moment in self.comes if moment <= self.now]
         return [name for moment in due for name in self.comes.pop(moment)]

@@ -15,7 +15,7 @@ from lakesql.compile.checks import Check, is_dead, names_of
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.batch.counters import count_of
-from lakesql.engine.ledger.commit import begin_commit, discard, publish, stage, until_published
+from lakesql.engine.ledger.commit import Publication, begin_commit, discard, publish, stage, until_published
 from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import JavaTable, head_of, load_table, read_entry, table_exists
 from lakesql.engine.progress.progress import check_same
@@ -116,7 +116,7 @@ def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry)
     if not staged.snapshot.added:
         discard(staged)
         return None
-    publish(staged, entry, table)
+    publish(Publication(staged, entry, table))
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     reasons = tuple((reason, n) for reason, n in sorted(counts.items()) if n)
     return Rejection(sum(counts.values()), reasons, str(there.location()))

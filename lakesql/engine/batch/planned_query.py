@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.clock import now_ms
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.sources.spark_source import PlannedBatches
+from lakesql.engine.sources.spark_source import BatchPutOffError, PlannedBatches
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.progress.stored import read_offsets
 from lakesql.source.stream_state import Position
@@ -49,7 +49,8 @@ class PlannedQuery:
         trigger: Trigger,
     ) -> None:
         self.name = name
-        self.lastProgress: PlannedProgress | None = None
+        self._position: Position = None
+        self._last: PlannedProgress | None = None
         self._session = session
         self._files = CheckpointFiles(session, folder)
         self._batches = batches
@@ -71,9 +72,14 @@ class PlannedQuery:
         return self._thread.is_alive()
 
     @property
+    def lastProgress(self) -> PlannedProgress | None:  # noqa: N802  Spark's name
+        """What it has said of its last batch; while it waits for others, what it would say now."""
+        return self._report(0) if self._batches.is_idle() else self._last
+
+    @property
     def status(self) -> Mapping[str, bool]:
         """Whether it looks for a batch, or writes one."""
-        return {"isTriggerActive": self._is_busy}
+        return {"isTriggerActive": self._is_busy and not self._batches.is_idle()}
 
     def exception(self) -> Exception | None:
         """Why it ended, if it failed."""
@@ -82,6 +88,7 @@ class PlannedQuery:
     def stop(self) -> None:
         """Begin no batch any more."""
         self._stopping.set()
+        self._batches.interrupt()
 
     def _run(self) -> None:
         try:
@@ -94,13 +101,20 @@ class PlannedQuery:
 
     def _read(self) -> None:
         number, position, planned = self._stand()
+        self._position = position
         until = self._batches.find_last(position) if isinstance(self._trigger, AvailableNow) else None
         while not self._stopping.is_set():
             self._is_busy = True
+            if planned is not None and not self._batches.takes_again(position, planned):
+                return
             end = planned if planned is not None else self._find_end(position, until)
             if end is not None:
                 started_ms = now_ms()
-                self._write_batch(number, position, end, is_planned=planned is not None)
+                try:
+                    self._write_batch(number, position, end, is_planned=planned is not None)
+                except BatchPutOffError:
+                    planned = end
+                    continue
                 number, position, planned = number + 1, end, None
                 self._note(position, started_ms)
                 continue
@@ -134,11 +148,16 @@ class PlannedQuery:
         with ExitStack() as held:
             self._write(self._batches.read(start, end, held), number)
         self._files.write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
+        self._batches.finish()
         if number >= BATCHES_KEPT:
             for folder in ("offsets", "commits"):
                 self._files.remove(f"{folder}/{number - BATCHES_KEPT}")
 
     def _note(self, position: Position, started_ms: int) -> None:
-        sources = [dict(self._batches.report(position))]
-        report = {"sources": sources, "processedRowsPerSecond": 0.0, "batchDuration": now_ms() - started_ms}
-        self.lastProgress = PlannedProgress(json.dumps(report))
+        self._position = position
+        self._last = self._report(now_ms() - started_ms)
+
+    def _report(self, duration_ms: int) -> PlannedProgress:
+        sources = [dict(self._batches.report(self._position))]
+        report = {"sources": sources, "processedRowsPerSecond": 0.0, "batchDuration": duration_ms}
+        return PlannedProgress(json.dumps(report))

@@ -31,7 +31,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import planned_batches, read_raw, taken_at_once
-from lakesql.engine.sources.spark_source import Planning
+from lakesql.engine.sources.spark_source import BatchPutOffError, PlannedBatches, Planning
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import FilesSetAside
@@ -39,6 +39,7 @@ from lakesql.events import FilesLeftOut, Noted, PartitionLag
 from lakesql.ledger.entry import Snapshot
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW, REBUILD_SUFFIX
+from lakesql.progress.position import even_limit
 from lakesql.project.catalog import LOCAL_FILES
 from lakesql.source.cluster import Offsets, lag_of
 from lakesql.source.log import BEHIND_MS
@@ -122,10 +123,13 @@ class ModelQuery:
         self._taken = self._open_taken(session)
         self.sink = _without_unreadable(session, self.sink)
         self.sink = _named(self.sink, self._ends_by_itself)
+        self.sink = _evened(self.sink) if self._ends_by_itself else self.sink
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
         planning = Planning(self.sink.model.name, CheckpointFiles(session, identity.folder), self.sink.emit)
-        planned = None if select.query.stateful else planned_batches(session, bindings, planning)
+        planned: PlannedBatches | None = self.sink.seat
+        if planned is None and not select.query.stateful:
+            planned = planned_batches(session, bindings, planning)
         if planned is not None:
             handle = self._handler(self.sink, write_batch, trigger, session)
             query = PlannedQuery(session, identity.owner, identity.folder, planned, handle, trigger)
@@ -282,6 +286,9 @@ class ModelQuery:
                     if head is not None and sink.keeper is not None:
                         is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
+            except BatchPutOffError:
+                sink.moves.is_open = None  # by what the tables say, and not by what this try has seen
+                raise
             except Exception as error:
                 batches.stopping.set()
                 batches.fail(FilesSetAside() if _may_start_anew(sink, session, batch, batch_rows, error) else error)
@@ -327,6 +334,17 @@ def _named(sink: Sink, is_bounded: bool) -> Sink:
     is_rebuild = REBUILD_SUFFIX in identity.folder.rpartition("/")[2]
     owner = "" if is_rebuild else identity.owner
     return sink.over(tuple(replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings))
+
+
+def _evened(sink: Sink) -> Sink:
+    """The query with batches of one size, where it ends with what is there: see `even_limit`."""
+    bindings = []
+    for binding in sink.bindings:
+        limit, backlog = binding.stream.max_per_batch, sink.progress.backlog_of(binding.stream.name)
+        if limit and backlog:
+            binding = replace(binding, stream=replace(binding.stream, max_per_batch=even_limit(backlog, limit)))
+        bindings.append(binding)
+    return sink.over(tuple(bindings))
 
 
 def _end(query: StreamingQuery) -> None:

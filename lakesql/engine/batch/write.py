@@ -31,6 +31,7 @@ from lakesql.engine.ledger.commit import (
     PUBLISH_TRIES,
     Begun,
     HeadMovedError,
+    Publication,
     Staged,
     begin_commit,
     conflict,
@@ -337,7 +338,8 @@ def _publish(
     for _ in range(PUBLISH_TRIES):
         try:
             is_written = partial(progress.holds, table, entry)
-            return publish(staged, entry, model.table, is_written, not write.compares)
+            publication = Publication(staged, entry, model.table, is_written, not write.compares)
+            return publish(publication) if sink.seat is None else sink.seat.publish(publication)
         except HeadMovedError:
             begun = begin_commit(table)
             if write.is_of_table:

@@ -12,7 +12,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -124,53 +124,100 @@ def stage_nothing(begun: Begun) -> Staged:
     return _staged(begun)
 
 
-def publish(
-    staged: Staged,
-    entry: Entry,
-    name: TableName,
-    is_written: Callable[[], bool] = lambda: False,
-    can_replay: bool = False,
-) -> Snapshot:
-    """Make a staged snapshot current, with this entry, atomically; returns what became the head.
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A staged commit that is to become the head of the table `name`, with its entry.
+
+    `is_written` says whether the refreshed table holds the batch. `can_replay` says that the rows may be added on top
+    of foreign commits. Rows that are appended may. A MERGE may not, even where it has only inserted: a foreign commit
+    may have brought the same key.
+    """
+
+    staged: Staged
+    entry: Entry
+    name: TableName
+    is_written: Callable[[], bool] = lambda: False
+    can_replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The metadata `updated` that are to replace the `base` of a table, with the commit of `publication` as the head.
+
+    `head` is what the snapshot will be.
+    """
+
+    publication: Publication
+    base: Any
+    updated: Any
+    head: Snapshot
+
+    @property
+    def table(self) -> JavaTable:
+        """The table."""
+        return self.publication.staged.table
+
+
+def publish(publication: Publication) -> Snapshot:
+    """Make a staged snapshot current, with its entry, atomically; returns what became the head.
 
     With it goes the tag of the model's ledger: from the commit on nobody expires the newest entry, whatever maintenance
-    a table gets, and whoever does it. `is_written` says whether the refreshed table holds the batch. `can_replay` says
-    that the rows may be added on top of foreign commits. Rows that are appended may. A MERGE may not, even where it has
-    only inserted: a foreign commit may have brought the same key.
+    a table gets, and whoever does it.
 
     Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, so
     that it is discarded, and a `RunError` (`batch-published`) where another runner has published the same batch.
     """
-    table, tries = staged.table, 0
+    tries = 0
     while True:
-        begun = begin_commit(table)  # what is asked from here on is what is replaced
-        if tries and (found := table.snapshot(staged.snapshot.id)) is not None:
-            return read_snapshot(found)  # the catalog had made the commit that it called failed
-        if is_written():
-            raise overtaken(f"Another runner has written this batch of {name}.")
-        if now_ms() - staged.facts["timestamp-ms"] > STAGED_FOR_MS:
-            what = f"A batch of {name} was staged hours ago: somebody may have removed its files as orphans."
-            raise TransientError.of("commit-conflict", what, fix="The next try writes them again.")
-        base = table.operations().current()
-        if not _follows(staged, base):
-            if not can_replay:
-                discard(staged)
-                raise HeadMovedError
-            staged = _replay(staged, begun)
-        summary = staged.facts["summary"] | summary_of(entry)
-        facts = {**staged.facts, "timestamp-ms": now_ms(), "summary": summary}  # made now: when it becomes the head
+        found = replacement_of(publication, is_again=tries > 0)
+        if isinstance(found, Snapshot):
+            return found
+        publication = found.publication
         try:
-            table.operations().commit(base, _with_head(base, facts, ledger_tag(entry.model)))
+            found.table.operations().commit(found.base, found.updated)
         except Py4JJavaError as error:
-            if str(error.java_exception.getClass().getName()) != f"{_API}exceptions.CommitFailedException":
+            if not is_commit_failure(error):
                 raise
-            wait_s = _wait_s(table, tries)
+            wait_s = wait_before_try(found.table, tries)
             if wait_s is None:
-                raise conflict(name) from None
+                raise conflict(publication.name) from None
             time.sleep(wait_s)
             tries += 1
         else:
-            return snapshot_of(facts)
+            return found.head
+
+
+def replacement_of(publication: Publication, is_again: bool) -> Replacement | Snapshot:
+    """What is to be committed on the table as it is now; the snapshot where it is there already.
+
+    Raises what `publish` raises. `is_again`: it has been tried to commit it before.
+    """
+    staged, name = publication.staged, publication.name
+    table = staged.table
+    begun = begin_commit(table)  # what is asked from here on is what is replaced
+    if is_again and (found := table.snapshot(staged.snapshot.id)) is not None:
+        return read_snapshot(found)  # the catalog had made the commit that it called failed
+    if publication.is_written():
+        raise overtaken(f"Another runner has written this batch of {name}.")
+    if now_ms() - staged.facts["timestamp-ms"] > STAGED_FOR_MS:
+        what = f"A batch of {name} was staged hours ago: somebody may have removed its files as orphans."
+        raise TransientError.of("commit-conflict", what, fix="The next try writes them again.")
+    base = table.operations().current()
+    if not _follows(staged, base):
+        if not publication.can_replay:
+            discard(staged)
+            raise HeadMovedError
+        staged = _replay(staged, begun)
+    entry = publication.entry
+    summary = staged.facts["summary"] | summary_of(entry)
+    facts = {**staged.facts, "timestamp-ms": now_ms(), "summary": summary}  # made now: when it becomes the head
+    updated = _with_head(base, facts, ledger_tag(entry.model))
+    return Replacement(replace(publication, staged=staged), base, updated, snapshot_of(facts))
+
+
+def is_commit_failure(error: Py4JJavaError) -> bool:
+    """Whether a catalog has not made a commit, as another one was faster."""
+    return str(error.java_exception.getClass().getName()) == f"{_API}exceptions.CommitFailedException"
 
 
 def tag_head(table: JavaTable, model: str) -> None:
@@ -200,7 +247,7 @@ def _follows(staged: Staged, base: Any) -> bool:
     return is_next and (base.formatVersion() > 2) == ("first-row-id" in facts)
 
 
-def _wait_s(table: JavaTable, tries: int) -> float | None:
+def wait_before_try(table: JavaTable, tries: int) -> float | None:
     """How many seconds to wait before the next try; None if there is none."""
     retries, first_ms, longest_ms = (int(table.properties().getOrDefault(*each)) for each in _RETRY)
     return min(first_ms * 2**tries, longest_ms) / 1000 * random.uniform(1, 1.1) if tries < retries else None

@@ -16,6 +16,7 @@ from lakesql.ledger.entry import Entry, overtaken
 from lakesql.progress.position import count_between, ranges_between, topic_ids
 from lakesql.progress.state import Origin, QueryIdentity, newest_batch
 from lakesql.progress.stored import read_offsets
+from lakesql.source.cluster import lag_of
 from lakesql.source.kinds import SOURCES
 from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.source.stream_state import Position, SourceState, is_another, spark_position
@@ -90,7 +91,8 @@ class QueryProgress:
         if topics != self._origin.topics:
             self._save(replace(self._origin, topics=topics))
         positions = dict(zip(names, offsets, strict=True))
-        self.planned = count_between(self._positions, positions)
+        if positions != self._positions:  # else it is taken again
+            self.planned = count_between(self._positions, positions)
         if batch != self._asked:  # one is begun anew where a new schema is found in it
             self._asked, self._before = batch, self._positions
         self.reads = ranges_between(self._before, positions)
@@ -142,6 +144,16 @@ class QueryProgress:
             if can_rewind
             else f"Run it again, to hear which command continues: lakesql run --select {model}",
         )
+
+    def backlog_of(self, stream: str) -> int | None:
+        """How many offsets of a stream had not been read when the query was prepared; None where nothing tells."""
+        for source in self._sources:
+            if source.name == stream and source.ends:
+                begins = SOURCES[source.kind].offsets(self._positions.get(stream)) or {}
+                begun = {topic: {int(number): at for number, at in each.items()} for topic, each in begins.items()}
+                start = {topic: {**each, **begun.get(topic, {})} for topic, each in source.beginnings.items()}
+                return sum(sum(each.values()) for each in lag_of(start, source.ends).values())
+        return None
 
     def note_written(self, entry: Entry) -> None:
         """The batch is in the table."""

@@ -67,6 +67,9 @@ class ReplayProgress:
     def note_written(self, entry: Entry) -> None:
         """Nothing: the table says it."""
 
+    def backlog_of(self, stream: str) -> None:
+        """How much of a stream is left to read: none is read."""
+
     def note_backlog(self, backlog: str) -> None:
         """Nothing: no stream is read."""
 

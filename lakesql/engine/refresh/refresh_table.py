@@ -32,6 +32,7 @@ from lakesql.engine.batch.rows import checked_rows, kept_rows
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import (
     Begun,
+    Publication,
     Staged,
     begin_commit,
     publish,
@@ -527,7 +528,7 @@ def _publish(refresh: Refresh, session: SparkSession, entry: Entry, staging: Sta
         refresh.reached("stage")
         staged = staging(begin_commit(table))
         refresh.reached("publish")
-        return publish(staged, entry, name, partial(_is_written, table, entry))
+        return publish(Publication(staged, entry, name, partial(_is_written, table, entry)))
 
     return until_published(attempt, name)
 

@@ -16,7 +16,7 @@ from lakesql.engine.sources.broker import Broker, Brokers
 from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.spark_source import EARLIER_OFFSETS, Place, SparkSource, check_origin
 from lakesql.model.writing import TASK_RECORDS
-from lakesql.source.cluster import consumer_options, find_held
+from lakesql.source.cluster import Offsets, consumer_options, find_held
 from lakesql.source.empty import explain_no_records
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import TopicPattern
@@ -98,14 +98,15 @@ class SparkKafka(SparkSource):
 
 
 def read_between(
-    session: SparkSession, connection: Kafka, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+    session: SparkSession, connection: Kafka, start: Offsets, end: Offsets, *, must_have_all: bool = False
 ) -> DataFrame:
-    """The raw records of a topic between offsets of its partitions. Those that are gone are not among them."""
-    reader = _reader(session.read, connection).option("failOnDataLoss", False)
-    reader = reader.option("assign", json.dumps({topic: [*start]}))
+    """The raw records of topics between offsets of their partitions. Those that are gone are not among them; if it
+    `must_have_all`, reading fails then."""
+    reader = _reader(session.read, connection).option("failOnDataLoss", must_have_all)
+    reader = reader.option("assign", json.dumps({topic: [*partitions] for topic, partitions in start.items()}))
     for name, offsets in (("startingOffsets", start), ("endingOffsets", end)):
-        reader = reader.option(name, json.dumps({topic: {str(partition): at for partition, at in offsets.items()}}))
-    return reader.load().drop("timestampType")
+        reader = reader.option(name, json.dumps(offsets))
+    return reader.option("maxRecordsPerPartition", TASK_RECORDS).load().drop("timestampType")
 
 
 def _cluster(binding: StreamBinding) -> Kafka:

@@ -205,7 +205,8 @@ class _Notified(PlannedBatches):
     def _files_of(self, start: Mapping[int, int], end: Mapping[int, int]) -> tuple[dict[str, int], list[str]]:
         """The sizes of files that the pattern means, by name, as events between offsets tell them, and which events
         cannot be read."""
-        rows = read_between(self._files.session, self._source.kafka, self._source.topic, start, end)
+        topic = self._source.topic
+        rows = read_between(self._files.session, self._source.kafka, {topic: start}, {topic: end})
         sizes, unreadable = dict[str, int](), list[str]()
         for row in rows.select("key", "value", "partition", "offset").toLocalIterator():
             try:

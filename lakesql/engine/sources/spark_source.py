@@ -35,6 +35,10 @@ class Planning:
     emit: Emit
 
 
+class BatchPutOffError(Exception):
+    """A batch is not to be written now, and not to be left out: it is taken again. Nothing of it is visible."""
+
+
 class PlannedBatches(Protocol):
     """The batches of a source that Spark does not stream: they are planned here, and written as others are."""
 
@@ -46,10 +50,26 @@ class PlannedBatches(Protocol):
         """Where the batch ends that begins at a position, not behind `until`; None where there is nothing for one."""
         ...
 
+    def takes_again(self, position: Position, end: Position) -> bool:
+        """Whether a batch is to be written that was planned before."""
+        return True
+
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
         """The raw records between two positions, the same whenever they are asked for. They are read until `held` is
         closed."""
         ...
+
+    def finish(self) -> None:
+        """Told once a batch is written, and the checkpoint says so."""
+        return
+
+    def is_idle(self) -> bool:
+        """Whether `find_end` and `takes_again` wait for something, so that `interrupt` is to end them."""
+        return False
+
+    def interrupt(self) -> None:
+        """Let them wait no longer."""
+        return
 
     def report(self, position: Position) -> Mapping[str, Any]:
         """What Spark would say of the source that stands so, as `endOffset` and `latestOffset`; nothing where that is

@@ -14,3 +14,4 @@ class DebeziumEnvelope(RecordEnvelope):
     says_columns: ClassVar[bool] = True
     has_sides: ClassVar[bool] = True
     may_be_registered: ClassVar[bool] = True
+    tells_transactions: ClassVar[bool] = True

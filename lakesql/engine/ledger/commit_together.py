@@ -1,0 +1,208 @@
+"""The commits of several tables as one: all of them become their tables' heads in one step of the catalog, or none.
+
+A REST catalog has a request for it. One in a database keeps where the newest metadata of a table are in a row:
+these rows are changed in one transaction. Of other catalogs the tables are committed one after another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.move_metadata import MetadataMove, move_metadata
+from lakesql.engine.ledger.commit import (
+    HeadMovedError,
+    Publication,
+    Replacement,
+    conflict,
+    is_commit_failure,
+    replacement_of,
+    wait_before_try,
+)
+from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import ProfileError
+from lakesql.ledger.entry import Snapshot
+
+_API = "org.apache.iceberg."
+
+
+class CommitTogether(Protocol):
+    """How a catalog commits several tables."""
+
+    is_atomic: bool
+    """Whether nobody can see one of them before the others."""
+
+    def commit(self, replacements: Sequence[Replacement]) -> None:
+        """Replace the metadata of all tables. Raises `CommitRefusedError` where another commit came between."""
+        ...
+
+
+class CommitRefusedError(Exception):
+    """Somebody has committed to one of the tables since their metadata were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of the commits of several tables, by their models.
+
+    `heads` are the snapshots of those that are published. Those of `moved` must be staged again, as foreign commits
+    came between; then no other is published any more, and `waiting` are these.
+    """
+
+    heads: Mapping[str, Snapshot]
+    moved: frozenset[str] = frozenset()
+    waiting: Mapping[str, Publication] | None = None
+
+
+class OneFailedError(Exception):
+    """The commit of one model cannot be published, for the `reason`; so none is."""
+
+    def __init__(self, model: str, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.model, self.reason = model, reason
+
+
+def commit_of(catalog: OpenCatalog, session: SparkSession) -> CommitTogether:
+    """How the catalog commits several tables."""
+    match catalog.profile.type:
+        case "rest":
+            return _Rest(session, catalog.profile.name)
+        case "sql":
+            return _Database(catalog)
+        case _:
+            return InOrder()
+
+
+def publish_together(publications: Mapping[str, Publication], catalog: CommitTogether) -> Published:
+    """Make the staged commits of several models the heads of their tables: all, or none where the catalog can do that.
+
+    Raises `OneFailedError`, whose reason is what `publish` would raise of one model, and what the catalog raises.
+    """
+    current, tries = dict(publications), 0
+    while True:
+        heads, replacements, moved = {}, {}, set()
+        for model, publication in current.items():
+            try:
+                found = replacement_of(publication, is_again=tries > 0)
+            except HeadMovedError:
+                moved.add(model)
+                continue
+            except Exception as error:
+                raise OneFailedError(model, error) from error
+            if isinstance(found, Snapshot):
+                heads[model] = found
+                continue
+            replacements[model] = found
+            current[model] = found.publication
+        if moved:
+            waiting = {model: current[model] for model in replacements}
+            return Published(heads, frozenset(moved), waiting)
+        try:
+            catalog.commit([*replacements.values()])
+        except CommitRefusedError:
+            some = next(iter(replacements.values()))
+            wait_s = wait_before_try(some.table, tries)
+            if wait_s is None:
+                raise conflict(some.publication.name) from None
+            time.sleep(wait_s)
+            tries += 1
+            continue
+        return Published(heads | {model: each.head for model, each in replacements.items()})
+
+
+class InOrder:
+    """One table after another: somebody may see the first ones before the last."""
+
+    is_atomic = False
+
+    def commit(self, replacements: Sequence[Replacement]) -> None:
+        """Commit each. Those before the one that is refused are there then."""
+        for each in replacements:
+            try:
+                each.table.operations().commit(each.base, each.updated)
+            except Py4JJavaError as error:
+                if is_commit_failure(error):
+                    raise CommitRefusedError from None
+                raise
+
+
+class _Rest:
+    """The request `transactions/commit` of a REST catalog."""
+
+    is_atomic = True
+
+    def __init__(self, session: SparkSession, name: str) -> None:
+        self._session, self._name = session, name
+
+    def commit(self, replacements: Sequence[Replacement]) -> None:
+        catalogs = self._session._jsparkSession.sessionState().catalogManager()
+        catalog = catalogs.catalog(self._name).icebergCatalog()
+        create = java_class(f"{_API}catalog.TableCommit").create
+        identifier = java_class(f"{_API}catalog.TableIdentifier").parse
+        commits = java_class("java.util.ArrayList")()
+        for each in replacements:
+            name = each.publication.name
+            commits.add(create(identifier(f"{name.namespace}.{name.name}"), each.base, each.updated))
+        try:
+            catalog.commitTransaction(commits)
+        except Py4JJavaError as error:
+            if is_commit_failure(error):
+                raise CommitRefusedError from None
+            if _lacks_request(error):
+                raise ProfileError.of(
+                    "catalog-not-atomic",
+                    f"Catalog '{self._name}' does not take the commits of several tables as one (transactions/commit).",
+                ) from None
+            raise
+
+
+def _lacks_request(error: Py4JJavaError) -> bool:
+    """Whether a REST catalog does not know the request: it does not offer it, or answers 404, 405 or 501.
+
+    All tables were loaded a moment ago: what it does not find is none of them.
+    """
+    name = str(error.java_exception.getClass().getSimpleName())
+    return name in ("UnsupportedOperationException", "NoSuchTableException", "RESTException")
+
+
+class _Database:
+    """The rows of a catalog in a database, which name the metadata of its tables, in one transaction."""
+
+    is_atomic = True
+
+    def __init__(self, catalog: OpenCatalog) -> None:
+        self._catalog = catalog
+
+    def commit(self, replacements: Sequence[Replacement]) -> None:
+        # In the order of the names: two that commit to the same tables do not wait for each other then.
+        ordered = sorted(replacements, key=lambda each: str(each.publication.name))
+        written = [(each, _write_metadata(each)) for each in ordered]
+        moves = [
+            MetadataMove(each.publication.name, str(each.base.metadataFileLocation()), location)
+            for each, location in written
+        ]
+        if not move_metadata(self._catalog, moves):
+            for each, location in written:
+                each.table.io().deleteFile(location)
+            raise CommitRefusedError
+        for each, _ in written:
+            java_class(f"{_API}CatalogUtil").deleteRemovedMetadataFiles(each.table.io(), each.base, each.updated)
+
+
+def _write_metadata(replacement: Replacement) -> str:
+    """Write the file of a table's next metadata, named as Iceberg's own catalogs name it; where it is."""
+    parser = java_class(f"{_API}TableMetadataParser")
+    former = str(replacement.base.metadataFileLocation()).rpartition("/")[2].partition("-")[0]
+    version = int(former) + 1 if former.isdecimal() else 0
+    codec = replacement.updated.property("write.metadata.compression-codec", "none")
+    name = f"{version:05d}-{uuid4()}{parser.getFileExtension(str(codec))}"
+    location = str(replacement.table.operations().metadataFileLocation(name))
+    parser.overwrite(replacement.updated, replacement.table.io().newOutputFile(location))
+    return location

@@ -1,0 +1,75 @@
+"""Places of Kafka's topics that lakesql chooses itself, and the records between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.clock import epoch_ms
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.kafka import read_between
+from lakesql.errors import RunError
+from lakesql.source.cluster import Offsets
+from lakesql.source.kafka import Kafka
+from lakesql.source.stream_state import Position
+
+
+class TopicPlaces:
+    """The topics of one stream."""
+
+    def __init__(self, session: SparkSession, brokers: Brokers, binding: StreamBinding, model: str) -> None:
+        assert isinstance(binding.source, Kafka)
+        self._session, self._brokers, self._connection = session, brokers, binding.source
+        self._stream, self._model = binding.stream, model
+
+    def begins_early(self) -> bool:
+        """Whether the stream begins with the first record that is there."""
+        return self._stream.start == "earliest"
+
+    def find_start(self) -> Position:
+        """Where a stream begins that begins elsewhere."""
+        broker = self._brokers.of(self._session._jvm, self._connection)
+        topics = broker.find_topics(self._stream.origin, self._stream.place).values()
+        if isinstance(self._stream.start, datetime):
+            found: Offsets = broker.offsets_since(topics, epoch_ms(self._stream.start))
+        else:
+            found = broker.end_offsets(topics)
+        return position_of(found)
+
+    def read(self, start: Position, end: Position) -> DataFrame:
+        """The raw records between two positions. Raises `RunError` (`data-lost`) where some are gone."""
+        ends = offsets_at(end)
+        if start is None and not self.begins_early():  # it only notes where it begins
+            return read_between(self._session, self._connection, ends, ends)
+        return read_between(
+            self._session, self._connection, self._starts(offsets_at(start), ends), ends, must_have_all=True
+        )
+
+    def _starts(self, start: Offsets, end: Offsets) -> Offsets:
+        """Where to read from in each partition of `end`: in one that is new from its first record on."""
+        new = [topic for topic, ends in end.items() if start.get(topic, {}).keys() != ends.keys()]
+        if not new:
+            return start
+        broker = self._brokers.of(self._session._jvm, self._connection)
+        firsts = broker.beginning_offsets(broker.topics(new).values())
+        begins = {topic: {**firsts.get(topic, {}), **start.get(topic, {})} for topic in end}
+        for topic, ends in end.items():
+            gone = [number for number, at in ends.items() if begins[topic][number] > at]
+            if gone:
+                what = f"Records of topic {topic}, partition {gone[0]}, that no batch has taken are gone."
+                fix = f"Continue without them: lakesql run --select {self._model} --accept-data-loss"
+                raise RunError.of("data-lost", what, fix=fix)
+        return {topic: {number: begins[topic][number] for number in ends} for topic, ends in end.items()}
+
+
+def offsets_at(position: Position) -> dict[str, dict[int, int]]:
+    """A position of a topic's reader, with numbers for its partitions."""
+    return {topic: {int(number): at for number, at in ends.items()} for topic, ends in (position or {}).items()}
+
+
+def position_of(offsets: Offsets) -> dict[str, Mapping[str, int]]:
+    """The same as checkpoints and ledgers have it."""
+    return {topic: {str(number): at for number, at in ends.items()} for topic, ends in offsets.items()}

@@ -1,0 +1,1 @@
+"""Groups of models whose tables change together: rounds of batches that end with transactions, and one commit."""

@@ -1,0 +1,206 @@
+"""The groups of a run whose tables change together: what their rounds read, and how they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakesql.catalog.snapshot_list import SnapshotList, list_of
+from lakesql.clock import now_ms
+from lakesql.engine.ledger.commit import Publication, discard
+from lakesql.engine.ledger.commit_together import commit_of, publish_together
+from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.sources.planned_files import name_some
+from lakesql.engine.sources.topic_places import TopicPlaces
+from lakesql.engine.sources.transactions import TransactionLog
+from lakesql.engine.together.rounds import Rounds
+from lakesql.engine.together.seat import Seat
+from lakesql.engine.together.transaction_feed import GroupTopics, TransactionFeed
+from lakesql.errors import Problem, RunError
+from lakesql.events import Noted
+from lakesql.graph.manifest import Manifest
+from lakesql.model.config import Every
+from lakesql.model.group import ModelGroup
+from lakesql.model.model import Model
+from lakesql.model.table_name import TableName
+from lakesql.project.profiles import checkpoint_of
+from lakesql.run.columns import cluster_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakesql.engine.batch.sink import Sink
+    from lakesql.run.prepare import RunContext
+
+
+def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:
+    """The group whose tables change together that a model is one of; None of others, and where no broker has its feed:
+    recorded topics are read table by table."""
+    found = manifest.models.get(model)
+    if found is None or found.member is None or not found.member.source_table:
+        return None
+    group = manifest.groups[found.member.group]
+    if not group.config.consistent or cluster_of(manifest.target, manifest.streams[group.stream]) is None:
+        return None
+    return group
+
+
+def check_whole(manifest: Manifest, models: Iterable[str]) -> None:
+    """Raise `RunError` (`group-part`) where a run has some tables, and not all, of a group whose tables change
+    together."""
+    wanted = frozenset(models)
+    groups = {group.name: group for name in wanted if (group := consistent_group(manifest, name)) is not None}
+    problems = []
+    for group in groups.values():
+        missing = members_of(manifest, group).keys() - wanted
+        if missing:
+            what = f"The tables of group '{group.name}' change together, and {name_some(missing)} would be left out."
+            fix = f"Run all of it: lakesql run --select {group.name}"
+            problems.append(Problem("group-part", what, "", fix, group.place))
+    if problems:
+        raise RunError(problems)
+
+
+def members_of(manifest: Manifest, group: ModelGroup) -> Mapping[str, Model]:
+    """The models of a group that have no file of their own."""
+    return {
+        model.name: model
+        for model in manifest.models.values()
+        if model.member is not None and model.member.group == group.name and model.member.source_table
+    }
+
+
+class GroupRounds:
+    """The rounds of the groups of a run, each begun with its first model. `manifest` is the project as it is now."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        manifest: Callable[[], Manifest],
+        continuous: bool,
+        check_lease: Callable[[str], None],
+    ) -> None:
+        self._context, self._manifest, self._continuous = context, manifest, continuous
+        self._check_lease = check_lease
+        self._given_up: set[str] = set()
+        self._rounds: dict[str, Rounds] = {}
+        self._feeds: dict[str, TransactionFeed] = {}
+
+    def seated(self, group: ModelGroup, sink: Sink, session: SparkSession) -> Sink:
+        """The query of one of a group's models with its place in the rounds."""
+        rounds = self._rounds.get(group.name) or self._open(group)
+        feed = self._feeds[group.name]
+        (binding,) = sink.bindings
+        places = TopicPlaces(session, self._context.brokers, binding, sink.model.name)
+        return replace(sink, seat=Seat(sink.model.name, places, rounds, lambda: feed.latest))
+
+    def give_up(self, group: ModelGroup) -> None:
+        """A model has failed for good: none of its group goes on in a run that takes what is there."""
+        if self._continuous:
+            return
+        self._given_up.add(group.name)
+        if group.name in self._rounds:
+            self._rounds[group.name].close()
+
+    def close(self) -> None:
+        """Begin no round any more."""
+        for rounds in self._rounds.values():
+            rounds.close()
+
+    def _open(self, group: ModelGroup) -> Rounds:
+        context = self._context
+        target, session = context.manifest.target, context.session
+
+        def say(text: str) -> None:
+            context.emit(Noted(f"group {group.name}: {text}", now_ms()))
+
+        files = CheckpointFiles(session, checkpoint_of(target, group.name))
+        look = partial(self._topics_of, group)
+        cluster = cluster_of(context.manifest.target, context.manifest.streams[group.stream])
+        assert cluster is not None, "a group without a broker has no rounds"
+        log = TransactionLog(session, context.brokers, cluster)
+        feed = TransactionFeed(
+            log,
+            files,
+            look,
+            say,
+            partial(self._check_lease, group.name),
+            is_bounded=not self._continuous,
+            accepts_loss=context.accept_data_loss,
+        )
+        catalog = commit_of(context.catalog, session)
+        finished = _list_nothing
+        if not catalog.is_atomic:
+            name = list_of(target.catalog.name, target.namespace, group.name)
+            say(f"its catalog commits one table at a time; {name} says which snapshots belong together")
+            finished = SnapshotList(context.catalog, name, partial(self._tables_of, group)).note
+        members = members_of(self._manifest(), group)
+        triggers = [model.trigger.interval_ms for model in members.values() if isinstance(model.trigger, Every)]
+        every_ms = min(triggers, default=target.trigger.length_ms)
+        interval_s = every_ms / 1000 if self._continuous else None
+        publish = partial(publish_together, catalog=catalog)
+        rounds = Rounds(members, feed.plan, publish, _discard, finished, interval_s, target.threads, say)
+        if group.name in self._given_up:
+            rounds.close()
+        own = sorted(set(group.members) - members.keys())
+        if own:
+            say(f"{name_some(own)} have files of their own, and are committed by themselves")
+        self._rounds[group.name] = rounds
+        self._feeds[group.name] = feed
+        return rounds
+
+    def _tables_of(self, group: ModelGroup) -> Mapping[str, TableName]:
+        """The tables of the group's models, as the project is now."""
+        return {name: model.table for name, model in members_of(self._manifest(), group).items()}
+
+    def _topics_of(self, group: ModelGroup) -> GroupTopics:
+        """What the group reads as the project is now."""
+        manifest = self._manifest()
+        stream = manifest.streams[group.stream]
+        members = members_of(manifest, group)
+        streams = {name: manifest.streams[model.member.stream] for name, model in members.items() if model.member}
+        topics = {name: tuple(each.origin.given) for name, each in streams.items()}
+        return GroupTopics(
+            topics,
+            group.tables.transactions or _transaction_topic(members.values(), topics),
+            stream.max_per_batch,
+            partial(
+                _name_of, manifest, group, {model.member.source_table for model in members.values() if model.member}
+            ),
+        )
+
+
+def _list_nothing() -> None:
+    """What is there now belongs together."""
+
+
+def _discard(publication: Publication) -> None:
+    discard(publication.staged)
+
+
+def _transaction_topic(members: Iterable[Model], topics: Mapping[str, tuple[str, ...]]) -> str:
+    """The topic in which a connector tells of transactions, by those of its tables: that of `public.orders` in
+    `shop.eu.public.orders` is `shop.eu.transaction`."""
+    for model in members:
+        assert model.member is not None
+        for topic in topics[model.name]:
+            prefix = topic.removesuffix(f".{model.member.source_table}")
+            if prefix != topic:
+                return f"{prefix}.transaction"
+    first = next((topic for each in topics.values() for topic in each), "")
+    return f"{first.partition('.')[0]}.transaction"
+
+
+def _name_of(manifest: Manifest, group: ModelGroup, members: Iterable[str], said: str) -> str:
+    """What a table of the source is called here, whose changes a transaction has; '' where no model of the group has,
+    or will have, them."""
+    for name in members:
+        if said == name or said.endswith(f".{name}"):
+            return name
+    known = {table.name for table in manifest.source_tables if table.stream == group.stream}
+    is_known = said in known or any(said.endswith(f".{name}") for name in known)
+    short = ".".join(said.split(".")[-2:])  # some connectors say the database too
+    comes = group.tables.new_tables == "create" and (group.tables.takes(said) or group.tables.takes(short))
+    return said if comes and not is_known else ""
