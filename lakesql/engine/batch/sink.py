@@ -38,8 +38,8 @@ class Sink:
     model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
     again, where the batch is their replay. `located` knows where the tables that are read have their files. `seat` is
     the model's place in its group, where the tables of this one are committed together. `follow` is told of the columns
-    that an open stream has from now on. `reached` is told before each step which one it is, and raises where this runner
-    must not continue. `parsing` parses the batches.
+    that an open stream has from now on. `reached` is told before each step which one it is, and raises where this
+    runner must not continue. `parsing` parses the batches.
     """
 
     select: Select
