@@ -47,6 +47,7 @@ from lakesql.observe.text import duration, percent, size
 from lakesql.plan.health import USUAL_BOUNDS
 from lakesql.project.duration import Duration
 from lakesql.project.iceberg_options import ICEBERG, ICEBERG_OPTIONS
+from lakesql.project.lineage_target import LINEAGE_TARGETS, LineageTarget
 from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.profiles import Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, SeedSettings, Settings
@@ -114,6 +115,16 @@ def connection_sections() -> str:
         f"#### `type: {name}`\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}"
         for name, kind in (*CONNECTIONS.items(), (Registry.kind, Registry))
     ]
+    return "\n\n".join(parts)
+
+
+def lineage_sections() -> str:
+    """The types of `lineage` and the keys of each: those of all types last."""
+    parts = []
+    for name, kind in LINEAGE_TARGETS.items():
+        shared = {field.name for field in fields_of(LineageTarget)}
+        fields = sorted(fields_of(kind), key=lambda field: field.name in shared)
+        parts.append(f"### `type: {name}`\n\n{option_doc(kind)}\n\n{option_table(fields)}")
     return "\n\n".join(parts)
 
 
@@ -544,6 +555,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "retries": lambda: option_table(fields_of(Retries)),
     "catalog": lambda: option_table(field for field in fields_of(Catalog) if field.name not in ("properties", "place")),
     "connections": connection_sections,
+    "lineage": lineage_sections,
     "session": lambda: setting_table(DEFAULTS),
     "local-session": lambda: setting_table(LOCAL_DEFAULTS),
     "conditions": condition_list,

@@ -545,6 +545,10 @@ CONDITIONS: dict[str, Condition] = {
         "`lakesql rewind MODEL --to start` fills the table again; without `keys`, drop it first, if it holds rows. "
         "`--to checkpoint` continues with what has not been read yet.",
     ),
+    "lineage-options": Condition(
+        "The target's `lineage` has no type that lakesql knows, or its options do not say where events are to go.",
+        "Correct it as the message says; docs/lineage.md has the options of each type.",
+    ),
     "log-restarted": Condition(
         "All changes of a batch have positions in the database's log that are far below one that was read before them, "
         "and the model orders its rows by these: the log counts anew, as after a failover, a restore or with another "

@@ -143,6 +143,7 @@ EXTRAS = {
     "boto3": "glue",
     "aws_kinesis_agg": "kinesis",
     "pulsar": "pulsar",
+    "openlineage": "openlineage",
     "paho": "mqtt",
     "confluent_kafka": "kafka",
     **dict.fromkeys(("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools"), "registry"),

@@ -189,6 +189,40 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRange:
+    """What a batch takes in: a stream from one position to the next, as JSON, or a table from one snapshot to another.
+
+    Empty where one is not known: before the first batch, or of a stream that was begun at a time. `location` is where
+    a table's files are, '' of what is no table of the catalog.
+    """
+
+    name: str
+    before: str
+    after: str
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStarted:
+    """A batch that the table does not have begins: Spark has planned what it reads, or a refresh has found what it is
+    made of.
+
+    `checkpoint` is the id of Spark's checkpoint, '' of a refresh. `table` is written to, whose files are at `location`,
+    '' where there is no table yet. `is_repeated`: Spark had planned it before this query began, so that an earlier try
+    at it was broken off or has failed.
+    """
+
+    model: str
+    batch: int
+    checkpoint: str
+    reads: tuple[ReadRange, ...]
+    table: str
+    location: str
+    at_ms: int
+    is_repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TableTotals:
     """What a table holds, as the summary of its current snapshot says; None where it does not.
 
@@ -216,6 +250,7 @@ class BatchCommitted:
     its name. `furthest` is the event that has moved a watermark furthest, if there is one: its time, stream and record.
     `replaced` are the values with bytes that are no UTF-8, for which U+FFFD stands, `replaced_keys` those of keys.
     `refreshed` says how a table that is made of others was made right, `in full` for example; '' of a batch of records.
+    `location` is where the table's files are.
     """
 
     model: str
@@ -241,15 +276,24 @@ class BatchCommitted:
     replaced: int = 0
     replaced_keys: int = 0
     refreshed: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSkipped:
-    """A batch was in the table already, as the ledger says: nothing was written."""
+    """A batch was in the table already, as the ledger says: nothing was written.
+
+    `checkpoint`, `reads`, `table` and `location` are as in `BatchStarted`; `snapshot` is the one that has brought it.
+    """
 
     model: str
     batch: int
     at_ms: int
+    checkpoint: str = ""
+    reads: tuple[ReadRange, ...] = ()
+    table: str = ""
+    location: str = ""
+    snapshot: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +323,8 @@ class BatchEmpty:
 
 @dataclass(frozen=True, slots=True)
 class RecordsRejected:
-    """Records of a batch were written to the dead-letter table. `reasons` counts them by condition."""
+    """Records of a batch were written to the dead-letter table, whose files are at `location`. `reasons` counts them by
+    condition."""
 
     model: str
     batch: int
@@ -287,6 +332,7 @@ class RecordsRejected:
     count: int
     reasons: tuple[tuple[str, int], ...]
     at_ms: int
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +504,7 @@ class SeedFinished:
     which its problems say why.
 
     `because` is why it was filled, or when that was, and `written` are the rows of the commit. Its table has `rows`
-    now; None where that is not known.
+    now; None where that is not known. `location` is where its files are.
     """
 
     seed: str
@@ -470,11 +516,22 @@ class SeedFinished:
     duration_ms: int
     at_ms: int
     problems: tuple[Problem, ...] = ()
+    location: str = ""
 
     @property
     def written(self) -> int:
         """How many rows the commit has; none without one."""
         return (self.rows or 0) if self.done == "filled" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class LineageLost:
+    """So many more events of the run's lineage were not delivered to `target`, and `why` the last of them was not."""
+
+    target: str
+    events: int
+    why: str
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,6 +557,7 @@ Event = (
     | QueryStarted
     | QueryPaused
     | Retrying
+    | BatchStarted
     | BatchCommitted
     | BatchSkipped
     | BatchEmpty
@@ -511,6 +569,7 @@ Event = (
     | MaintenanceFailed
     | ModelFinished
     | SeedFinished
+    | LineageLost
     | RunFinished
 )
 

@@ -48,13 +48,15 @@ class SeedTable:
     """A table in the place of a seed's, as its newest metadata says.
 
     `owner` is whose it is, '' where lakesql has not made it for a seed. `version` is what its rows are made from, ''
-    where others have written rows, or nobody has. `rows` and `filled_at_ms` are of the newest fill.
+    where others have written rows, or nobody has. `rows` and `filled_at_ms` are of the newest fill, and `location` is
+    where its files are.
     """
 
     owner: str
     version: str
     rows: int | None
     filled_at_ms: int | None
+    location: str = ""
 
 
 def read_seed_table(opened: OpenCatalog, name: TableName) -> SeedTable | None:
@@ -73,6 +75,7 @@ def _read_state(table: Table) -> SeedTable:
         version=filled.summary[SEED_VERSION] if is_whole and filled is not None else "",
         rows=int(filled.summary.get("added-records", 0)) if filled is not None else None,
         filled_at_ms=filled.at_ms if filled is not None else None,
+        location=table.location(),
     )
 
 

@@ -80,12 +80,15 @@ def _build_seeds(options: Options, work: Work, build: Build, engine: Engine, *, 
     import shlex
     import sys
 
-    from lakesql.cli.render import open_emitter
+    from lakesql.cli.render import open_emitter, told
     from lakesql.cli.test import exit_code, report_tests, run_tests_of_data
     from lakesql.run.seed import run_seeds
 
     manifest = work.manifest
-    with open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
+    with (
+        told(manifest, {}, continuous=False) as lineage,
+        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), lineage) as emit,
+    ):
         succeeded = run_seeds(manifest, work.seeds, emit, is_forced=is_forced)
     if not succeeded:
         report_tests(manifest, [], build.all_results(), options)

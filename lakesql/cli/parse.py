@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given
+from lakesql.cli.options import Command, Filled, Given
 
 if TYPE_CHECKING:
     from lakesql.compile.compiled import CompiledFiles
@@ -19,8 +20,14 @@ MOST_NOTES = 20
 
 
 @click.command("parse", cls=Command)
+@click.option(
+    "--dbt",
+    metavar="DIR",
+    type=Filled(click.Path(file_okay=False, path_type=Path)),
+    help="Folder for the project as dbt's manifest.json and catalog.json, for catalogs of data that read these.",
+)
 @click.pass_obj
-def command(given: Given) -> None:
+def command(given: Given, dbt: Path | None) -> None:
     """Check every file of the project and write target/manifest.json.
 
     Every SELECT is read too, and where a table may hold something else than one expects of it, a note says so.
@@ -51,7 +58,27 @@ def command(given: Given) -> None:
     if manifest.seeds:
         checked = f"{count(len(manifest.models), 'model')}, {count(len(manifest.streams), 'stream')} and "
         checked += count(len(manifest.seeds), "seed")
+    if dbt is not None:
+        _write_dbt(manifest, compiled, dbt)
     click.echo(f"{checked}, no errors: {shorten(path, manifest.directory)}")
+
+
+def _write_dbt(manifest: Manifest, compiled: CompiledFiles, folder: Path) -> None:
+    import json
+
+    from lakesql.clock import now_ms
+    from lakesql.lineage.dbt_artifacts import dbt_catalog, dbt_manifest
+    from lakesql.observe.text import iso_time
+    from lakesql.project.files import write_atomically
+
+    at = iso_time(now_ms())
+    selects = compiled.selects(manifest.models)
+    artifacts = {
+        "manifest.json": dbt_manifest(manifest, compiled, selects, at),
+        "catalog.json": dbt_catalog(manifest, compiled, selects, at),
+    }
+    for name, artifact in artifacts.items():
+        write_atomically(folder / name, json.dumps(artifact, ensure_ascii=False, indent=1) + "\n")
 
 
 def _notes(manifest: Manifest, compiled: CompiledFiles) -> Iterator[str]:

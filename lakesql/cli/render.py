@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakesql.cli.options import Options
 from lakesql.cli.report import read_line
@@ -17,6 +19,10 @@ from lakesql.observe.logfile import LogFile
 from lakesql.observe.results import RunResults
 from lakesql.project.files import Outputs
 from lakesql.secrets import find_secrets
+
+if TYPE_CHECKING:
+    from lakesql.compile.select import Select
+    from lakesql.graph.manifest import Manifest
 
 
 def open_emitter(options: Options, outputs: Outputs, command: str, others: Sequence[Renderer] = ()) -> Emitter:
@@ -30,3 +36,15 @@ def open_emitter(options: Options, outputs: Outputs, command: str, others: Seque
     lines = partial(read_line, options=options)
     shown = console(sys.stdout, sys.stderr, environ=os.environ, clock=now_ms, read_line=lines)
     return Emitter([results, log, shown, *others], secrets)
+
+
+@contextmanager
+def told(manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool) -> Iterator[Sequence[Renderer]]:
+    """The renderer that tells the lineage of a run of these models; none where the target sends it nowhere."""
+    if manifest.target.lineage is None:
+        yield ()
+        return
+    from lakesql.run.tell_lineage import tell_lineage  # only here: it imports what is read of columns
+
+    with tell_lineage(manifest, selects, continuous=continuous) as renderer:
+        yield (renderer,)

@@ -171,7 +171,7 @@ def run_selected(
         if not names:
             return _exit_code(manifest, names)
 
-        from lakesql.cli.render import open_emitter
+        from lakesql.cli.render import open_emitter, told
         from lakesql.run.nothing_new import report_nothing_new
 
         selects = compiled.selects(names)
@@ -180,7 +180,8 @@ def run_selected(
         def open_events() -> Iterator[Emit]:
             with (
                 served(manifest, names, metrics, options) as others,
-                open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
+                told(manifest, selects, continuous=how.continuous) as lineage,
+                open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)) as emit,
             ):
                 yield emit
 

@@ -21,7 +21,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], ful
     too, before it runs models. Exit code 1: a seed fails; 2: a value in a file is wrong, and nothing is filled.
     """
     from lakesql.cli import project, selection
-    from lakesql.cli.render import open_emitter
+    from lakesql.cli.render import open_emitter, told
     from lakesql.compile.compiled import compiled_files
     from lakesql.run.check_seeds import check_seeds
     from lakesql.run.seed import run_seeds
@@ -33,5 +33,8 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], ful
         return 0
     check_seeds(manifest, names)
     project.write_manifest(manifest, compiled_files(manifest))
-    with open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
+    with (
+        told(manifest, {}, continuous=False) as lineage,
+        open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:]), lineage) as emit,
+    ):
         return 0 if run_seeds(manifest, names, emit, is_forced=full_refresh) else 1

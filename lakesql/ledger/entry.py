@@ -291,6 +291,16 @@ def newest_entry(
     return None
 
 
+def find_writer(history: Iterable[Snapshot], model: str, checkpoint: str, batch: int) -> int | None:
+    """The id of the snapshot that has brought a batch; None where it is not among those of `history`."""
+    wanted = (model, checkpoint, str(batch))
+    for snapshot in history:
+        found = snapshot.summary
+        if (found.get(LEDGER_MODEL), found.get(LEDGER_CHECKPOINT), found.get(LEDGER_BATCH)) == wanted:
+            return snapshot.id
+    return None
+
+
 def is_untouched(history: Iterable[Snapshot], model: str) -> bool:
     """Whether nobody else has changed rows of a table since the newest entry of `model`: a rewrite changes none.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from threading import RLock
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from lakesql.events import Event, Noted
 from lakesql.observe.tally import RunTally, count_event
@@ -21,6 +21,14 @@ class Renderer(Protocol):
 
     def __call__(self, event: Event, run: RunTally) -> None:
         """Shows the event, or passes it over. `run` is how the run stands after it."""
+
+
+@runtime_checkable
+class Forewarner(Protocol):
+    """A renderer that has something to say before an event is shown."""
+
+    def say_first(self, event: Event, run: RunTally) -> Iterable[Event]:
+        """The events that all renderers are shown before `event`. `run` is how the run stands before it."""
 
 
 class Emitter:
@@ -44,6 +52,9 @@ class Emitter:
     def __call__(self, event: Event) -> None:
         """Hands `event` to every renderer."""
         with self._lock:
+            for renderer in [each for each in self._renderers if isinstance(each, Forewarner)]:
+                for said in self._ask(renderer, self._secrets.redact_fields(event)):
+                    self._deliver(said)
             self._deliver(event)
             while self._untold:
                 self._deliver(Noted(self._untold.pop(0), event.at_ms))
@@ -71,6 +82,17 @@ class Emitter:
             try:
                 renderer(event, run)
             except Exception as failure:
-                self._renderers.remove(renderer)
-                self.failures.append(failure)
-                self._untold.append(f"{type(renderer).__name__} shows nothing more, after {failure!r}.")
+                self._leave_out(renderer, failure)
+
+    def _ask(self, renderer: Renderer, event: Event) -> tuple[Event, ...]:
+        assert isinstance(renderer, Forewarner)
+        try:
+            return tuple(renderer.say_first(event, self._run))
+        except Exception as failure:
+            self._leave_out(renderer, failure)
+            return ()
+
+    def _leave_out(self, renderer: Renderer, failure: Exception) -> None:
+        self._renderers.remove(renderer)
+        self.failures.append(failure)
+        self._untold.append(f"{type(renderer).__name__} shows nothing more, after {failure!r}.")

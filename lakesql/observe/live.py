@@ -22,6 +22,7 @@ from lakesql.events import (
     FilesLate,
     FilesLeftOut,
     HealthJudged,
+    LineageLost,
     ModelFinished,
     Noted,
     QueryPaused,
@@ -135,6 +136,8 @@ class LiveView:
             ):
                 return True
             case StepApplied() | BatchSkipped() | QueryPaused() | Retrying() | SeedFinished():
+                return True
+            case LineageLost():
                 return True
             case HealthJudged():
                 return event.health != event.was

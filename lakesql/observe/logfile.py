@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from lakesql.errors import render_problem
-from lakesql.events import Event, HealthJudged, ModelFinished, Progress
+from lakesql.events import BatchStarted, Event, HealthJudged, ModelFinished, Progress
 from lakesql.observe.plain import render_line
 from lakesql.observe.tally import RunTally
 from lakesql.observe.text import iso_time, printable
@@ -21,7 +21,7 @@ KEPT_FILES = 5
 
 
 class LogFile:
-    """Appends a line for each event but the figures between batches, and a health that is no news.
+    """Appends a line for each event but the figures between batches, their begins, and a health that is no news.
 
     A failure's problems follow it in full.
 
@@ -39,7 +39,7 @@ class LogFile:
     def __call__(self, event: Event, run: RunTally) -> None:
         """Appends what the event says."""
         is_repeated = isinstance(event, HealthJudged) and event.health == event.was
-        if not is_repeated and not isinstance(event, Progress):
+        if not is_repeated and not isinstance(event, Progress | BatchStarted):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._handler.emit(logging.makeLogRecord({"msg": _render(event, run)}))
 

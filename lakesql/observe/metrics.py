@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchEmpty,
     BatchSkipped,
     Event,
+    LineageLost,
     MaintenanceFailed,
     Noted,
     Progress,
@@ -148,12 +149,18 @@ MODEL_RUNNING = Metric("lakesql_model_running", "1 while the model's query runs.
 MODEL_FAILED = Metric("lakesql_model_failed", "1 from when the model has failed for good.")
 MODEL_HEALTH = Metric("lakesql_model_health", "0 well, 1 watch, 2 ill, by what the run knows of it.")
 
+LINEAGE_LOST = Metric(
+    "lakesql_lineage_events_lost_total",
+    "Events of the run's lineage that were not delivered. It has no labels: it is of the run as a whole.",
+    "counter",
+)
+
 RUN_METRICS = (
     *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, VIOLATIONS, RETRIES, BATCH_DURATION),
     *(BACKLOG_RECORDS, BACKLOG_FILES, BACKLOG_SECONDS, MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH),
-    *(CONSECUTIVE_RETRIES, NO_PROGRESS, LAST_COMMIT, LAST_EVENT),
+    *(CONSECUTIVE_RETRIES, NO_PROGRESS, LAST_COMMIT, LAST_EVENT, LINEAGE_LOST),
 )
-"""What a run with `--metrics-port` says of each of its models."""
+"""What a run with `--metrics-port` says of each of its models, and of the lineage of them all."""
 
 
 def render_table_metrics(statuses: Iterable[TableStatus], now_ms: int) -> str:
@@ -232,7 +239,7 @@ class RunMetrics:
         match event:
             case RunStarted():
                 self._seen = {name: _Seen() for name in event.models}
-            case SessionStarted() | Noted() | SeedFinished() | RunFinished():
+            case SessionStarted() | Noted() | SeedFinished() | LineageLost() | RunFinished():
                 pass
             case _:
                 seen = _see(self._seen.get(event.model, _Seen()), event)
@@ -248,6 +255,8 @@ class RunMetrics:
             stuck_ms = max(_waited_ms(model, seen, self._trigger_ms[name], now_ms), _silent_ms(model, seen, now_ms))
             families.add(NO_PROGRESS, labels, stuck_ms // 1000)
             families.add(BATCH_DURATION, labels, seen.duration_ms / 1000, seen.timed)
+        if run.models:
+            families.add(LINEAGE_LOST, (), run.lineage_lost.events if run.lineage_lost is not None else 0)
         return families.render()
 
     def faults(self, now_ms: int, patience_ms: int) -> tuple[str, ...]:
@@ -355,12 +364,14 @@ class _Families:
         self._families: dict[Metric, MetricFamily] = {}
 
     def add(self, metric: Metric, labels: Sequence[str], value: float | None, times: int = 0) -> None:
-        """One sample; none where there is no value. That of a summary is a sum, over so many `times`."""
+        """One sample; none where there is no value. That of a summary is a sum, over so many `times`. Without `labels`
+        it is one of the whole run."""
         if value is None:
             return
         if metric not in self._families:
             kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "summary": SummaryMetricFamily}
-            self._families[metric] = kinds[metric.kind](metric.name, metric.doc, labels=LABELS)
+            names = LABELS if labels else ()
+            self._families[metric] = kinds[metric.kind](metric.name, metric.doc, labels=names)
         match self._families[metric]:
             case SummaryMetricFamily() as family:
                 family.add_metric(labels, times, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import TextIO
 
-from lakesql.events import BatchEmpty, Event, HealthJudged, Progress, RunFinished
+from lakesql.events import BatchEmpty, BatchStarted, Event, HealthJudged, Progress, RunFinished
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import RunTally
 from lakesql.observe.text import GAP, describe, shorten, wall_time
@@ -42,6 +42,8 @@ class PlainLines:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
+            case BatchStarted():
+                return False
             case BatchEmpty():
                 return event.rejected + event.late + event.replaced > 0 or bool(event.violations)
             case HealthJudged():

@@ -104,6 +104,7 @@ def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int)
         "running": is_running,
         "interrupted": over.interrupted if over else not is_running,
         "elapsed_ms": over.duration_ms if over else at_ms - run.started_at_ms,
+        "lineage_events_lost": run.lineage_lost.events if run.lineage_lost is not None else 0,
     }
     results = [_seed_result(name, seed, is_running) for name, seed in run.seeds.items()]
     results += [_result(model, is_running, at_ms) for model in run.models.values()]

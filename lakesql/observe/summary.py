@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, assert_never
 from lakesql.counts import count, number
 from lakesql.errors import Place, render_problem
 from lakesql.observe.tally import ModelTally, RunTally
-from lakesql.observe.text import STYLES, Tone, duration, failing, is_up_to_date, printable, reasons, replaced
+from lakesql.observe.text import (
+    STYLES,
+    Tone,
+    duration,
+    failing,
+    is_up_to_date,
+    lost_lineage,
+    printable,
+    reasons,
+    replaced,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -82,7 +92,8 @@ def _seeds_fared(run: RunTally) -> str:
 def render_remarks(run: RunTally) -> tuple[str, ...]:
     """What the table has no room for: where the dead letters are, what rows fail, which fields no contract knows, what
     came too late, how many deletes are remembered and how many rows were older than those of the table, which streams
-    had nothing, why models were skipped, and which ones a continuous run has not kept fresh."""
+    had nothing, why models were skipped, which ones a continuous run has not kept fresh, and how much of the lineage
+    is lost."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -122,7 +133,8 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
     of_records = (*dead_letters, *violations, *texts, *rescued, *late, *moved, *remembered, *older)
-    remarks = (*of_records, *empty, *skipped, *ended)
+    lost = (f"lineage: {lost_lineage(each)}" for each in (run.lineage_lost,) if each is not None)
+    remarks = (*of_records, *empty, *skipped, *ended, *lost)
     return tuple(map(printable, remarks))
 
 

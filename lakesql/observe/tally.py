@@ -13,6 +13,7 @@ from lakesql.events import (
     BatchCommitted,
     BatchEmpty,
     BatchSkipped,
+    BatchStarted,
     ColumnsAbsent,
     Event,
     FieldsRescued,
@@ -20,6 +21,7 @@ from lakesql.events import (
     FilesLeftOut,
     HealthJudged,
     HealthReason,
+    LineageLost,
     MaintenanceFailed,
     ModelFinished,
     Noted,
@@ -150,6 +152,7 @@ class RunTally:
     """How a run stands. `models` are in the run's order; `finished` is None while it runs.
 
     Models that are `ending` in a continuous run are not kept fresh by it. `seeds` are None until they are done.
+    `lineage_lost` are all events of its lineage that were not delivered, with why the last of them was not.
     """
 
     target: str = ""
@@ -160,6 +163,7 @@ class RunTally:
     ending: tuple[str, ...] = ()
     finished: RunFinished | None = None
     seeds: Mapping[str, SeedFinished | None] = field(default_factory=dict)
+    lineage_lost: LineageLost | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -187,6 +191,9 @@ def count_event(run: RunTally, event: Event) -> RunTally:
             return replace(run, spark_is_up=True)
         case RunFinished():
             return replace(run, finished=event)
+        case LineageLost():
+            lost = run.lineage_lost.events if run.lineage_lost is not None else 0
+            return replace(run, lineage_lost=replace(event, events=lost + event.events))
         case Noted() | StepApplied():
             return run
         case _:
@@ -198,6 +205,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
     """The tally of the model after an event of its own."""
     match event:
         case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied() | RowsWaiting() | SeedFinished():
+            return model
+        case BatchStarted() | LineageLost():
             return model
         case StreamEmpty():
             warning = f"stream {event.stream}: {event.why}"

@@ -14,12 +14,14 @@ from lakesql.events import (
     BatchCommitted,
     BatchEmpty,
     BatchSkipped,
+    BatchStarted,
     ColumnsAbsent,
     Event,
     FieldsRescued,
     FilesLate,
     FilesLeftOut,
     HealthJudged,
+    LineageLost,
     MaintenanceFailed,
     ModelFinished,
     Noted,
@@ -106,6 +108,8 @@ def _describe(event: Event) -> Line:
         case Retrying():
             retry = f"retry {event.attempt} of {event.attempts} in {duration(event.wait_ms)}"
             return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")
+        case BatchStarted():
+            return Line(event.model, f"batch {event.batch}: begins")
         case BatchCommitted() if event.refreshed:
             parts = [event.refreshed, count(event.rows, "row"), duration(event.duration_ms)]
             said = _join(*parts, failing(event.violations))
@@ -142,6 +146,8 @@ def _describe(event: Event) -> Line:
             return _describe_finished(event)
         case SeedFinished():
             return _describe_seed(event)
+        case LineageLost():
+            return Line("", lost_lineage(event), "warning")
         case RunFinished():
             return Line("", f"{'stopped' if event.interrupted else 'finished'} after {duration(event.duration_ms)}")
         case _:
@@ -236,6 +242,11 @@ def _replaced_in(event: BatchCommitted | BatchEmpty) -> str:
 
 def _style_of(event: BatchCommitted | BatchEmpty) -> Tone:
     return "warning" if event.violations or event.replaced else "plain"
+
+
+def lost_lineage(event: LineageLost) -> str:
+    """`3 lineage events not delivered to http://localhost:5000: it does not answer`."""
+    return f"{count(event.events, 'lineage event')} not delivered to {event.target}: {event.why}"
 
 
 def rate(records_per_second: float) -> str:

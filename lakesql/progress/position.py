@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lakesql.events import ReadRange
 from lakesql.source.kinds import SOURCES
 from lakesql.source.source import offsets_of
 from lakesql.source.stream_state import Position, Positions, SourceState, is_another
@@ -37,6 +39,15 @@ def count_between(before: Positions, after: Positions) -> int | None:
             begins = start.get(topic, {})
             count += sum(max(0, end - begins.get(partition, 0)) for partition, end in ends.items())
     return count
+
+
+def ranges_between(before: Positions, after: Positions) -> tuple[ReadRange, ...]:
+    """What is read of each stream from one position to the next."""
+
+    def written(position: Position) -> str:
+        return "" if position is None else json.dumps(position, separators=(",", ":"))
+
+    return tuple(ReadRange(name, written(before.get(name)), written(position)) for name, position in after.items())
 
 
 def even_limit(backlog: int, limit: int) -> int:

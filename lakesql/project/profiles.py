@@ -29,6 +29,7 @@ from lakesql.location import absolute
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
+from lakesql.project.lineage_target import LineageTarget, read_lineage_target
 from lakesql.project.procedures import read_maintenance
 from lakesql.project.yaml import parse_yaml
 from lakesql.registry.connection import Registry
@@ -229,6 +230,11 @@ class Target:
     connections: Mapping[str, Source] = option(
         "Where streams are read from, by name, and schema registries.", factory=dict, read=_read_connections
     )
+    lineage: LineageTarget | None = option(
+        "Where the lineage of runs is sent: see docs/lineage.md. Nowhere, if left out.",
+        default=None,
+        read=read_lineage_target,
+    )
     registries: Mapping[str, Registry] = field(default_factory=dict)
 
 
@@ -264,6 +270,11 @@ def load_target(
         if found is None or problems:
             raise ProjectError(problems)
         _check_conf(found, output)
+        lineage = rendered.get("lineage")
+        if found.lineage is not None and lineage is not None:
+            problems = list(found.lineage.problems(lineage, found.connections))
+            if problems:
+                raise ProjectError(problems)
         return found if found.namespace else replace(found, namespace=check_name(Node(profile, root.keys[profile])))
     except ProjectError as error:
         raise ProfileError(error.problems) from None
@@ -410,6 +421,7 @@ def resolve_paths(target: Target, directory: Path) -> Target:
         checkpoints=absolute(target.checkpoints, directory),
         connections={name: found.resolved(directory) for name, found in target.connections.items()},
         registries={name: found.resolved(directory) for name, found in target.registries.items()},
+        lineage=target.lineage.resolved(directory) if target.lineage is not None else None,
     )
 
 

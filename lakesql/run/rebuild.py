@@ -315,7 +315,7 @@ def _contract(binding: StreamBinding) -> tuple[Stream, str]:
 
 def _emit(emit: Emit, letters: str, event: Event) -> None:
     """Tell an event; of dead letters with the table that will have them."""
-    emit(replace(event, table=letters) if isinstance(event, RecordsRejected) else event)
+    emit(replace(event, table=letters, location="") if isinstance(event, RecordsRejected) else event)
 
 
 def _foreign(table: TableName) -> RunError:

@@ -74,7 +74,15 @@ class _Filler:
             )
         because = _why(found, is_forced=self.is_forced)
         return SeedFinished(
-            seed.name, "success", "filled", str(seed.table), filled.rows, because, _since(started), now_ms()
+            seed.name,
+            "success",
+            "filled",
+            str(seed.table),
+            filled.rows,
+            because,
+            _since(started),
+            now_ms(),
+            location=filled.location,
         )
 
     def exchange(self, seed: Seed) -> SeedTable:

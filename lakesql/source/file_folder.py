@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from lakesql.decode import Node, read_filled
 from lakesql.errors import ProfileError, ProjectError
 from lakesql.location import absolute, local_folder
+from lakesql.source.dataset import Dataset, dataset_at, folder_before
 from lakesql.source.origin import StreamOrigin
 from lakesql.source.source import BATCHES, AskedStream, Now, Source, has_mark
 
@@ -49,6 +51,11 @@ class FolderSource(Source):
         from lakesql.source.pattern import files_below
 
         return files_below(self.path, origin.files) if origin.files is not None else None
+
+    def datasets(self, stream: AskedStream, topics: Sequence[str]) -> tuple[Dataset, ...]:
+        """The folders of its files."""
+        folders = dict.fromkeys(folder_before(folder) for folder in stream.origin.folders)
+        return tuple(dataset_at("/".join(filter(None, (self.path.rstrip("/"), folder)))) for folder in folders)
 
     def check(self) -> str:
         """Its folder, which must be there if it is one of this machine."""

@@ -50,6 +50,11 @@ class Kafka(Source):
         """This one."""
         return self
 
+    @property
+    def lineage_namespace(self) -> str:
+        """The first broker of those that are named."""
+        return f"kafka://{self.bootstrap_servers.partition(',')[0].strip()}"
+
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
         """Each name that no topic of Kafka's can have."""
         from lakesql.errors import Problem

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 from lakesql.clock import epoch_ms, now_ms
 from lakesql.decode import option
@@ -59,6 +60,11 @@ class Kinesis(LogSource):
     numbers_records: ClassVar[bool] = False
     has_offsets: ClassVar[bool] = False
     modules: ClassVar[tuple[str, ...]] = ("boto3",)
+
+    @property
+    def lineage_namespace(self) -> str:
+        """Its endpoint, or its region."""
+        return f"kinesis://{urlsplit(self.endpoint).netloc.rpartition('@')[2] or self.region or 'default'}"
 
     def check(self) -> str:
         """Where it is."""

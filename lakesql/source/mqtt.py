@@ -72,6 +72,11 @@ class Mqtt(LogSource):
         url = urlsplit(self.url)
         return str(url.hostname), url.port or PORTS[url.scheme]
 
+    @property
+    def lineage_namespace(self) -> str:
+        """Its address."""
+        return "mqtt://{}:{}".format(*self.address)
+
     def resolved(self, directory: Path) -> Self:
         """The connection with the folder of its log absolute."""
         return replace(self, log=absolute(self.log, directory))

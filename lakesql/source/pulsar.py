@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lakesql.clock import epoch_ms
 from lakesql.decode import option
 from lakesql.errors import LakesqlError, ProfileError, TransientError, not_installed
+from lakesql.source.dataset import without_login
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
 from lakesql.source.source import Start
 
@@ -61,6 +62,11 @@ class Pulsar(LogSource):
     has_offsets: ClassVar[bool] = False
     tells_ids: ClassVar[bool] = False
     modules: ClassVar[tuple[str, ...]] = ("pulsar",)
+
+    @property
+    def lineage_namespace(self) -> str:
+        """Its address."""
+        return without_login(self.url).rstrip("/")
 
     def check(self) -> str:
         """Its address."""

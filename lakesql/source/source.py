@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
+from lakesql.source.dataset import Dataset
 from lakesql.source.origin import Brings
 
 if TYPE_CHECKING:
@@ -197,6 +198,19 @@ class Source(Protocol):
     def rebuilt_since(self, at_ms: int | None) -> Source:
         """This source where it is read from that time on, as all before it was removed."""
         return self
+
+    # --- what it is called in lineage
+
+    @property
+    def lineage_namespace(self) -> str:
+        """The namespace of its topics in OpenLineage."""
+        return self.kind
+
+    def datasets(self, stream: AskedStream, topics: Sequence[str]) -> tuple[Dataset, ...]:
+        """What a stream reads, as OpenLineage calls it. `topics` are those that it has read, if its position says it;
+        else it is what the stream's entry says."""
+        names = topics or stream.origin.given or (stream.name,)
+        return tuple(Dataset(self.lineage_namespace, name) for name in names)
 
     # --- what can be said of it without Java
 

@@ -86,6 +86,7 @@ class Project:
         self._offsets: Counter[tuple[str, int]] = Counter()
         catalog = lake.catalog.profile
         self.checkpoints = "checkpoints"
+        self.lineage: Mapping[str, Any] | None = None
         self.connections: dict[str, Mapping[str, Any]] = {"broker": {"type": "recorded", "path": "recorded"}}
         self._target = {
             "run": "once",
@@ -149,6 +150,8 @@ class Project:
     def manifest(self, asks: bool = False) -> Manifest:
         """The project; with `asks` the broker is asked for the tables of feeds."""
         self._target |= {"connections": self.connections, "checkpoints": self.checkpoints}
+        if self.lineage is not None:
+            self._target["lineage"] = self.lineage
         self.write("profiles.yml", json.dumps({self.profile: {"target": "dev", "outputs": {"dev": self._target}}}))
         files = read_project(self.directory)
         target = load_target(self.profile, None, [self.directory], os.environ)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from threading import Barrier, Thread
 from time import sleep
@@ -133,3 +134,35 @@ def test_a_renderer_may_emit() -> None:
     emit = Emitter([echo, kept])
     emit(Noted("call", 1))
     assert {event.text for event in kept.events if isinstance(event, Noted)} == {"call", "answer"}
+
+
+class Forewarning(Kept):
+    """Says something before each event; raises before the event `at`."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.at = at
+
+    def say_first(self, event: Event, run: RunTally) -> Iterable[Event]:
+        if event.at_ms == self.at:
+            raise OSError
+        yield Noted(f"before {event.at_ms}", event.at_ms)
+
+
+def test_what_is_said_first_is_shown_by_all_before_the_event() -> None:
+    kept = Kept()
+    with Emitter([kept, Forewarning(9)]) as emit:
+        emit(Noted("a", 1))
+        emit(Noted("b", 2))
+    assert [event.text for event in kept.events if isinstance(event, Noted)] == ["before 1", "a", "before 2", "b"]
+    assert emit.failures == []
+
+
+def test_a_renderer_that_fails_to_say_something_first_is_dropped() -> None:
+    kept, failing = Kept(), Forewarning(2)
+    with Emitter([kept, failing]) as emit:
+        for number in (1, 2, 3):
+            emit(Noted("x", number))
+    assert [event.at_ms for event in kept.events] == [1, 1, 2, 2, 3]
+    assert [event.at_ms for event in failing.events] == [1, 1]
+    assert [type(failure) for failure in emit.failures] == [OSError]

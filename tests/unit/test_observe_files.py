@@ -102,6 +102,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "replaced": 0,
         "replaced_keys": 0,
         "refreshed": "",
+        "location": "",
         "ignored": 0,
         "remembered": 0,
         "older": 0,
@@ -173,6 +174,7 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
         "running": False,
         "interrupted": False,
         "elapsed_ms": 1_600,
+        "lineage_events_lost": 0,
     }
     a, b, c = results["results"]
     assert [result["name"] for result in (a, b, c)] == ["a", "b", "c"]

@@ -57,10 +57,11 @@ LETTERS_VIEW = "_lakesql_letters"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """How many dead letters were written, and how many for each reason."""
+    """How many dead letters were written, how many for each reason, and where the files of their table are."""
 
     count: int
     reasons: tuple[tuple[str, int], ...]
+    location: str
 
 
 def write_dead_letters(session: SparkSession, model: Model, letters: DeadLetters, entry: Entry) -> Rejection | None:
@@ -117,7 +118,8 @@ def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry)
         return None
     publish(Publication(staged, entry, table))
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
-    return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
+    reasons = tuple((reason, n) for reason, n in sorted(counts.items()) if n)
+    return Rejection(sum(counts.values()), reasons, str(there.location()))
 
 
 def _newest_entry(table: JavaTable, entry: Entry, model: Model) -> Entry | None:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.batch.locations import Locations
 from lakesql.engine.batch.new_columns import Follow
 from lakesql.engine.batch.new_schemas import KnownSchemas
 from lakesql.engine.batch.other_capitals import Capitals
@@ -35,10 +36,10 @@ class Sink:
 
     `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
     model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
-    again, where the batch is their replay. `seat` is the model's place in its group, where the tables of this one are
-    committed together. `follow` is told of the columns that an open stream has from now on.
-    `reached` is told before each step which one it is, and raises where this runner must not continue. `parsing` parses
-    the batches.
+    again, where the batch is their replay. `located` knows where the tables that are read have their files. `seat` is
+    the model's place in its group, where the tables of this one are committed together. `follow` is told of the columns
+    that an open stream has from now on. `reached` is told before each step which one it is, and raises where this
+    runner must not continue. `parsing` parses the batches.
     """
 
     select: Select
@@ -54,6 +55,7 @@ class Sink:
     companion: QueryProgress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
+    located: Locations = field(default_factory=Locations)
     seat: Seat | None = None
     follow: Follow = lambda stream, schema_fields: None
     reached: Callable[[Step], None] = lambda step: None

@@ -43,8 +43,16 @@ from lakesql.engine.sources.file_types import check_file_types
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.engine.sources.parsed import raw_records
 from lakesql.errors import LakesqlError
-from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, FieldsRescued, RecordsRejected
-from lakesql.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    BatchSkipped,
+    BatchStarted,
+    FieldsRescued,
+    ReadRange,
+    RecordsRejected,
+)
+from lakesql.ledger.entry import Entry, Snapshot, find_writer, ledger_tag, rows_written, totals_of, whole
 from lakesql.table.uncompacted import small_files_of
 
 
@@ -77,8 +85,20 @@ def _write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         if sink.select.query.stateful:  # its state store must see every batch, or Spark ends the query
             arrived.write.format("noop").mode("append").save()
         sink.progress.note_written(entry)
-        sink.emit(BatchSkipped(model.name, batch, now_ms()))
+        sink.emit(_skipped(sink, session, table, entry))
         return None
+    sink.emit(
+        BatchStarted(
+            model=model.name,
+            batch=batch,
+            checkpoint=entry.checkpoint,
+            reads=_located(sink, session),
+            table=str(model.table),
+            location=str(table.location()),
+            at_ms=now_ms(),
+            is_repeated=batch <= sink.progress.planned_before,
+        )
+    )
     sink.reached("view")
     is_small = False
     check_file_types(session, arrived, sink.bindings)
@@ -186,9 +206,36 @@ def _write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             furthest=arrivals.furthest,
             replaced=replaced.values,
             replaced_keys=replaced.in_keys,
+            location=str(written.location()),
         )
     )
     return head
+
+
+def _skipped(sink: Sink, session: SparkSession, table: snapshots.JavaTable, entry: Entry) -> BatchSkipped:
+    """The event of a batch that the table has."""
+    name = entry.model
+    return BatchSkipped(
+        model=sink.model.name,
+        batch=entry.batch,
+        at_ms=now_ms(),
+        checkpoint=entry.checkpoint,
+        reads=_located(sink, session),
+        table=str(sink.model.table),
+        location=str(table.location()),
+        snapshot=find_writer(snapshots.read_ledger(table, (ledger_tag(name),)), name, entry.checkpoint, entry.batch),
+    )
+
+
+def _located(sink: Sink, session: SparkSession) -> tuple[ReadRange, ...]:
+    """What the batch reads, tables with where their files are."""
+    tables = {binding.stream.name: binding.table for binding in sink.bindings if binding.table is not None}
+    found = []
+    for each in sink.progress.reads:
+        table = tables.get(each.name)
+        location = sink.located.find(session, table) if table is not None else ""
+        found.append(replace(each, location=location))
+    return tuple(found)
 
 
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
@@ -266,7 +313,9 @@ def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters,
     if written is None:
         return 0
     table = str(model.table.dead_letter)
-    sink.emit(RecordsRejected(model.name, entry.batch, table, written.count, written.reasons, now_ms()))
+    sink.emit(
+        RecordsRejected(model.name, entry.batch, table, written.count, written.reasons, now_ms(), written.location)
+    )
     return written.count
 
 

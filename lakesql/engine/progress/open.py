@@ -50,7 +50,7 @@ def open_progress(
     files = CheckpointFiles(session, identity.folder)
     now = new_origin(state, id_of(session, identity.table))
     checkpoint, entry = state.checkpoint, state.entry
-    last, positions = -1, {}
+    last, positions, planned_before = -1, {}, -1
     match decision:
         case Fresh():
             origin = now
@@ -61,6 +61,7 @@ def open_progress(
         case Resume(last=last):
             assert checkpoint is not None
             id_, origin = checkpoint.id, checkpoint.origin or now
+            planned_before = checkpoint.newest_planned
             if not origin.table_id or checkpoint.origin is None:
                 origin = replace(origin, table_id=now.table_id)
                 save_origin(files, origin)
@@ -70,7 +71,9 @@ def open_progress(
         case _:
             assert_never(decision)
     look = partial(read_topics, session, brokers, tuple(bindings))
-    return QueryProgress(session, identity, id_, origin, state.sources, look, query_hash, last, positions)
+    return QueryProgress(
+        session, identity, id_, origin, state.sources, look, query_hash, last, positions, planned_before
+    )
 
 
 def seed(

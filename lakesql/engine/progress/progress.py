@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
 from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
 from lakesql.errors import RunError, TransientError
+from lakesql.events import ReadRange
 from lakesql.ledger.entry import Entry, overtaken
-from lakesql.progress.position import count_between, topic_ids
+from lakesql.progress.position import count_between, ranges_between, topic_ids
 from lakesql.progress.state import Origin, QueryIdentity, newest_batch
 from lakesql.progress.stored import read_offsets
 from lakesql.source.cluster import lag_of
@@ -26,7 +27,8 @@ class QueryProgress:
 
     `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
     stand by the ledger. `planned` is how many offsets lie in the batch whose entry was asked for last, None where that
-    is not known. `look` asks for the ids of each source's topics, of which some may appear while it runs.
+    is not known, and `reads` is what it takes in. Spark had planned the batches up to `planned_before` when the query
+    was prepared. `look` asks for the ids of each source's topics, of which some may appear while it runs.
     """
 
     def __init__(
@@ -40,10 +42,15 @@ class QueryProgress:
         query_hash: str,
         last: int = -1,
         positions: dict[str, Position] | None = None,
+        planned_before: int = -1,
     ) -> None:
         self.identity = identity
         self.last = last
         self.planned: int | None = None
+        self.reads: tuple[ReadRange, ...] = ()
+        self.planned_before = planned_before
+        self._asked = -1
+        self._before: Mapping[str, Position] = {}
         self._backlog = ""
         self._files = CheckpointFiles(session, identity.folder)
         self._checkpoint = checkpoint
@@ -86,6 +93,9 @@ class QueryProgress:
         positions = dict(zip(names, offsets, strict=True))
         if positions != self._positions:  # else it is taken again
             self.planned = count_between(self._positions, positions)
+        if batch != self._asked:  # one is begun anew where a new schema is found in it
+            self._asked, self._before = batch, self._positions
+        self.reads = ranges_between(self._before, positions)
         self._positions = positions
         return Entry(
             model=self.identity.owner,

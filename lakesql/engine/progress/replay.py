@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
+from lakesql.events import ReadRange
 from lakesql.ledger.entry import Entry, overtaken
 from lakesql.names import REPLAY_SUFFIX
 from lakesql.progress.state import Batch, QueryIdentity, newest_batch
@@ -26,6 +27,16 @@ class ReplayProgress:
     @property
     def planned(self) -> None:
         """How many offsets lie in the batch: it has none."""
+
+    @property
+    def reads(self) -> tuple[ReadRange, ...]:
+        """What it takes in of streams: nothing."""
+        return ()
+
+    @property
+    def planned_before(self) -> int:
+        """The newest batch that an earlier replay has planned: each replay is its own."""
+        return -1
 
     def entry(self, batch: int) -> Entry:
         """The entry that records the replay. It has no positions: no stream is read."""

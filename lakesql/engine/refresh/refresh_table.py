@@ -55,7 +55,7 @@ from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.session import PLANNED_ONCE, changed_settings
 from lakesql.errors import RunError, quoted
-from lakesql.events import BatchCommitted, Emit, Noted, StepApplied
+from lakesql.events import BatchCommitted, BatchStarted, Emit, Noted, ReadRange, StepApplied
 from lakesql.ledger.entry import Entry, Snapshot, is_untouched, ledger_tag, summary_of, totals_of, whole
 from lakesql.ledger.inputs import InputSnapshot, read_inputs, version_time_ms, write_inputs
 from lakesql.modes.batches.all_batches import refreshes_of
@@ -128,12 +128,14 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         keys=refresh.select.writing.keys,
         inputs=write_inputs(inputs),
     )
+    refresh.emit(_started(refresh, entry, tables, found))
     refresh_as = _exchange_rows if model.config.is_exchanged else _keep_versions
     made = refresh_as(refresh, session, entry, tables, found)
     if made is None:
         return None
     refresh.reached("finish")
     head = made.head
+    table = found.table if found.table is not None else snapshots.load_table(session, model.table)
     refresh.emit(
         BatchCommitted(
             model=model.name,
@@ -149,9 +151,29 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
             violations=made.violations,
             refreshed=made.how,
+            location=str(table.location()),
         )
     )
     return head
+
+
+def _started(refresh: Refresh, entry: Entry, tables: Mapping[str, snapshots.JavaTable], found: _Found) -> BatchStarted:
+    """The event that the refresh has something to do: by which snapshots its inputs differ from the former refresh."""
+    former = read_inputs(found.former.inputs) if found.former is not None else {}
+    reads = []
+    for name, each in read_inputs(entry.inputs).items():
+        before = former.get(name)
+        was = str(before.snapshot or "") if before is not None and before.table_id == each.table_id else ""
+        reads.append(ReadRange(name, was, str(each.snapshot or ""), str(tables[name].location())))
+    return BatchStarted(
+        model=entry.model,
+        batch=entry.batch,
+        checkpoint="",
+        reads=tuple(reads),
+        table=str(refresh.select.model.table),
+        location=str(found.table.location()) if found.table is not None else "",
+        at_ms=now_ms(),
+    )
 
 
 @dataclass(frozen=True, slots=True)

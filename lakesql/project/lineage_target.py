@@ -1,0 +1,164 @@
+"""Where a target's lineage is sent: `lineage` of profiles.yml. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from lakesql.decode import Node, decode, option, read_filled
+from lakesql.errors import Problem, ProjectError, did_you_mean
+from lakesql.location import absolute, is_url
+from lakesql.project.duration import Duration, parse_duration
+from lakesql.source.dataset import without_login
+from lakesql.source.source import Source
+
+BATCH = Duration("batch", 0)
+"""Each batch is told as a run of its own."""
+
+
+def _read_every(node: Node) -> Duration:
+    return BATCH if node.value == "batch" else parse_duration(node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageTarget:
+    """What is the same wherever lineage is sent."""
+
+    namespace: str = option(
+        "The namespace of the jobs in OpenLineage. The project and the target, as in `shop.prod`, if left out.",
+        default="",
+        read=read_filled,
+    )
+    every: Duration | None = option(
+        "How much one run of OpenLineage tells: `batch`, or an interval, as in `1 hour`, whose batches are told "
+        "together. If left out: each batch of a continuous run whose trigger is a minute or longer, and of all others "
+        "those of an hour.",
+        default=None,
+        read=_read_every,
+    )
+
+    kind: ClassVar[str]
+
+    @property
+    def shown(self) -> str:
+        """Where it is, in words."""
+        raise NotImplementedError
+
+    def resolved(self, directory: Path) -> LineageTarget:
+        """The same with the local paths absolute that are relative to a directory."""
+        return self
+
+    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+        """What is wrong with its options. `connections` are those of the target."""
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageFile(LineageTarget):
+    """A file, to which each event is appended as a line of JSON."""
+
+    path: str = option("The file.", read=read_filled)
+
+    kind: ClassVar[str] = "file"
+
+    @property
+    def shown(self) -> str:
+        """The file."""
+        return self.path
+
+    def resolved(self, directory: Path) -> LineageFile:
+        """The file by its absolute path."""
+        return replace(self, path=absolute(self.path, directory))
+
+    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+        """A path that is a URL."""
+        if is_url(self.path):
+            what = f"'{self.path}' is a URL, and lineage of type `file` goes to a file of this machine."
+            yield Problem("lineage-options", what, place=node.key_place("path"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageHttp(LineageTarget):
+    """A server that takes OpenLineage's events by HTTP, as Marquez and DataHub do."""
+
+    url: str = option("Its URL, as in `http://marquez:5000`.", read=read_filled)
+    endpoint: str = option("The path below the URL that events are sent to.", default="api/v1/lineage")
+    token: str = option("A bearer token.", default="")
+    ca: str = option("A PEM file with the certificates that are trusted; those of the machine if left out.", default="")
+
+    kind: ClassVar[str] = "http"
+
+    @property
+    def shown(self) -> str:
+        """The URL."""
+        return self.url
+
+    def resolved(self, directory: Path) -> LineageHttp:
+        """The same with the file of certificates by its absolute path."""
+        return replace(self, ca=absolute(self.ca, directory))
+
+    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+        """A URL that is none of HTTP, or that has a login in it."""
+        shown, place = without_login(self.url), node.key_place("url")
+        try:
+            parts = urlsplit(self.url)
+            is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # of a port that is no number
+            is_http = False
+        if not is_http:
+            yield Problem("lineage-options", f"'{shown}' is not a URL of HTTP: `http://host:port`.", place=place)
+        elif shown != self.url:
+            fix = "Write it without, and a `token`."
+            yield Problem("lineage-options", f"The URL of {shown} has a login in it.", fix=fix, place=place)
+        elif parts.query or parts.fragment:
+            fix = "Write the path in `endpoint`, and a key as `token`."
+            what = "The URL of `lineage` has a query in it, which would be shown where it does not answer."
+            yield Problem("lineage-options", what, fix=fix, place=place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageKafka(LineageTarget):
+    """A topic of Kafka, to which each event is sent as JSON."""
+
+    connection: str = option("The connection of the target, of type `kafka`, whose cluster has the topic.")
+    topic: str = option("The topic.", read=read_filled)
+
+    kind: ClassVar[str] = "kafka"
+
+    @property
+    def shown(self) -> str:
+        """The topic."""
+        return f"topic {self.topic} of connection {self.connection}"
+
+    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+        """A connection that is not there, or is no cluster."""
+        place = node.key_place("connection")
+        clusters = [name for name, found in connections.items() if found.cluster is not None]
+        if self.connection not in connections:
+            what = f"The target has no connection '{self.connection}', by which its lineage is sent."
+            yield Problem("unknown-connection", what, fix=did_you_mean(self.connection, clusters), place=place)
+        elif self.connection not in clusters:
+            what = f"Connection '{self.connection}', by which lineage is sent, is not of type `kafka`."
+            fix = f"Name one that is: {', '.join(clusters)}." if clusters else "Add a connection of type `kafka`."
+            yield Problem("lineage-options", what, fix=fix, place=place)
+
+
+LINEAGE_TARGETS: Mapping[str, type[LineageTarget]] = {
+    kind.kind: kind for kind in (LineageFile, LineageHttp, LineageKafka)
+}
+"""By their words."""
+
+
+def read_lineage_target(node: Node) -> LineageTarget:
+    """`lineage` of a target. Raises `ProjectError` (`lineage-options`, and what decoding finds)."""
+    given = node.get("type")
+    word = given.value if given is not None and isinstance(given.value, str) else ""
+    kind = LINEAGE_TARGETS.get(word)
+    if kind is None:
+        what = "`lineage` has no `type` that lakesql knows." if given is None else f"Lineage has no type '{word}'."
+        place = given.place if given is not None else node.place
+        raise ProjectError.of("lineage-options", what, fix=did_you_mean(word, LINEAGE_TARGETS), place=place)
+    return decode(node, kind, what=f"lineage of type '{word}'", ignore=frozenset({"type"}))
