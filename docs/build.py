@@ -23,6 +23,7 @@ from docs.readme import README
 ROOT = README.parent
 DOCS = ROOT / "docs"
 WEBSITE = DOCS / "website"
+CHANGELOG = ROOT / "CHANGELOG.md"
 HOME = "index.md"
 FILES = "files"
 SHELF = re.compile(r"^- \*\*(.+?)\*\*: (.+?)(?=\n- |\n\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -32,7 +33,9 @@ LANGUAGES = {".sql": "sql", ".yml": "yaml", ".toml": "toml", ".json": "json", ".
 
 
 @click.command()
-@click.option("--output", type=click.Path(path_type=Path), default=ROOT / "target" / "website", show_default="target/website")
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=ROOT / "target" / "website", show_default="target/website"
+)
 @click.option("--repository", default="", help="Where files of the repository are shown, such as https://…/blob/main.")
 @click.option("--strict", is_flag=True, help="Fail on a link or an anchor that leads nowhere.")
 def main(output: Path, repository: str, strict: bool) -> None:
@@ -51,6 +54,7 @@ def build(output: Path, repository: str = "", strict: bool = False) -> int:
         command = [sys.executable, "-m", "zensical", "build", *(["--strict"] if strict else [])]
         done = subprocess.run(command, cwd=folder, env=environ, check=False)
         if done.returncode == 0:
+            name_heads(folder / "site")
             shutil.rmtree(output, ignore_errors=True)
             shutil.copytree(folder / "site", output)
         return done.returncode
@@ -76,7 +80,7 @@ def write_pages(folder: Path, repository: str) -> None:
 
 def pages() -> list[Path]:
     """The Markdown that the site is made of."""
-    return [README, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+    return [README, CHANGELOG, *sorted(DOCS.glob("*.md"))]
 
 
 def name_of(page: Path) -> str:
@@ -125,6 +129,12 @@ def show_file(path: str, folder: Path) -> None:
     page = folder / page_of_file(path)
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(f"# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text}\n````\n", "utf-8")
+
+
+def name_heads(site: Path) -> None:
+    """The first cell of a table's head is no head where it is empty, which Markdown cannot say."""
+    for page in site.rglob("*.html"):
+        page.write_text(page.read_text("utf-8").replace("<th></th>", "<td></td>"), "utf-8")
 
 
 def navigation() -> str:

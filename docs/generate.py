@@ -231,7 +231,7 @@ def kind_text(kind: Any) -> str:
     if kind in KINDS:
         return KINDS[kind]
     if origin is Literal:
-        return ", ".join(f"`{value}`" for value in arguments)
+        return ", ".join(f"`{value}`" for value in arguments if value)
     if origin in (typing.Union, types.UnionType):
         return kind_text(next(item for item in arguments if item is not type(None)))
     if origin is tuple:
@@ -469,7 +469,7 @@ def word_sections() -> str:
     for kind, title in WORD_TITLES.items():
         asked: dict[str, list[str]] = {}
         for word, said in read_words()[kind].items():
-            asked.setdefault(said, []).append(f"`{spell(kind, word)}`")
+            asked.setdefault(said.replace("<", "&lt;"), []).append(f"`{spell(kind, word)}`")
         parts.append(
             f"## {title}\n\n{table(('Word', 'In lakesql'), [(', '.join(w), said) for said, w in asked.items()])}"
         )

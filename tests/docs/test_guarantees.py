@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from docs.anchors import anchor_of
 from docs.readme import README
-from tests.docs.test_links import TEST, anchor_of, functions
+from tests.docs.test_links import TEST, functions
 
 ROOT = README.parent
 PAGE = (ROOT / "docs" / "guarantees.md").read_text("utf-8")

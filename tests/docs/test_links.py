@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.anchors import anchors
 from docs.readme import README
 
 ROOT = README.parent
@@ -43,15 +44,6 @@ def test_named_files_and_tests_are_there(page: Path) -> None:
 def test_every_page_is_reached_from_the_readme() -> None:
     text = README.read_text("utf-8")
     assert {page.name for page in PAGES[2:] if f"(docs/{page.name})" not in text} == set()
-
-
-def anchors(page: Path) -> set[str]:
-    return {anchor_of(heading) for heading in re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)}
-
-
-def anchor_of(heading: str) -> str:
-    """The anchor that GitHub gives a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def functions(path: Path) -> set[str]:
