@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs.build import build, name_of, pages
-from tests.servers.npm import fetch_npm
-from tests.site.test_browser import AXE, CHROMIUM, browser, violations
+from tests.site.test_browser import CHROMIUM, browser, violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
