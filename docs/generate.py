@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/*.md: what stands between `<!-- generated: name -->` and `<!-- end -->`.
+"""Writes the generated parts of docs/*.md: what stands between `<!-- generated: name -->` and `<!-- end -->`; and pictures.
 
 The JSON Schemas of a project's files are written too (`schemas.py`).
 
@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import click
 
+from docs.pictures.pictures import PICTURES
 from docs.schemas import stale_schemas
 from lakesql.cli.main import COMMANDS, cli
 from lakesql.cli.options import common_options
@@ -74,15 +75,17 @@ MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOT
 
 def main(arguments: Sequence[str]) -> int:
     """Rewrite the pages, or say which ones are stale; the exit code."""
-    stale = [(page, fresh) for page in sorted(DOCS.glob("*.md")) if (fresh := render_page(page)) != page.read_text()]
+    fresh = {page: render_page(page) for page in sorted(DOCS.glob("*.md"))}
+    fresh |= {DOCS / name: draw() for name, draw in PICTURES.items()}
+    stale = [(path, text) for path, text in fresh.items() if not path.exists() or text != path.read_text()]
     stale += stale_schemas().items()
     if "--check" in arguments:
         for page, _ in stale:
             print(f"{page.name} is stale: run `python docs/generate.py`.")
         return 1 if stale else 0
-    for page, fresh in stale:
+    for page, text in stale:
         page.parent.mkdir(exist_ok=True)
-        page.write_text(fresh)
+        page.write_text(text)
         print(f"{page.name} is written.")
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -55,6 +56,8 @@ def test_check_fails_when_a_page_is_stale(tmp_path: Path, monkeypatch: pytest.Mo
     for path in PAGES:
         (tmp_path / "docs").mkdir(exist_ok=True)
         (tmp_path / "docs" / path.name).write_text(path.read_text("utf-8"))
+    for name in generate.PICTURES:
+        shutil.copy(DOCS / name, tmp_path / "docs")
     monkeypatch.setattr(generate, "DOCS", tmp_path / "docs")
     assert generate.main(["--check"]) == 0
     stale = tmp_path / "docs" / "errors.md"

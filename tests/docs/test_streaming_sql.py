@@ -16,7 +16,7 @@ from lakesql.cli.main import run_command
 from lakesql.conditions import CONDITIONS
 
 PAGE = README.parent / "docs" / "streaming-sql.md"
-PROJECT = README.parent / "docs" / "pictures" / "modes"
+PROJECT = README.parent / "docs" / "pictures" / "project"
 BLOCK = re.compile(r"^( *)```(sql|yaml|text)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 CONFIG = "{{ config("
 
