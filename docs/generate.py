@@ -446,6 +446,10 @@ def spell(kind: Kind, word: str) -> str:
     """A word as one types it: those of the command line have hyphens."""
     if kind == "option":
         return f"{'-' if len(word) == 1 else '--'}{word.replace('_', '-')}"
+    if kind == "function":
+        return f"{word.upper()}()"
+    if kind in ("statement", "clause"):
+        return word.upper().replace("_", " ").replace("MATCH ", "MATCH_").replace("SYSTEM ", "SYSTEM_")
     return word.replace("_", "-") if kind == "command" else word
 
 
@@ -463,6 +467,10 @@ WORD_TITLES: Mapping[Kind, str] = {
     "target": "Keys of a target in profiles.yml",
     "settings": "Settings of the project",
     "type": "Types of columns",
+    "statement": "Statements in the place of a SELECT",
+    "clause": "Clauses of a SELECT",
+    "function": "Functions",
+    "name": "Columns that are there by themselves",
 }
 
 

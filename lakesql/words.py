@@ -1,4 +1,4 @@
-"""Words of dbt, SQLMesh and Spark that people type, and what lakesql has in their place: words.toml has them."""
+"""Words of other tools that people type, and what lakesql has in their place: words.toml has them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ Kind = Literal[
     "settings",
     "type",
     "test",
+    "statement",
+    "clause",
+    "function",
+    "name",
 ]
 """Where a word stands."""
 

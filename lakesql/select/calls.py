@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakesql.errors import ProjectError, did_you_mean
+from lakesql.errors import ProjectError
 from lakesql.select.functions import FORBIDDEN_FUNCTIONS, TABLE_FUNCTIONS
 from lakesql.select.registry import COUNTS
 from lakesql.select.sqltext import Findings, Text
+from lakesql.words import suggest
 
 
 def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
@@ -152,7 +153,7 @@ def _note(call: _WordBeforeBracket, offset: int, findings: Findings) -> None:
     counts = COUNTS_OF.get(call.name)
     if counts is None:
         what = f"Spark has no function {call.name}()."
-        findings.add("unknown-function", offset, what, fix=did_you_mean(call.name, COUNTS_OF))
+        findings.add("unknown-function", offset, what, fix=suggest("function", call.name, COUNTS_OF))
     else:
         what = f"{call.name}() is given {call.count or 'no'} argument{'' if call.count == 1 else 's'}."
         findings.add("wrong-argument-count", offset, what, f"It takes {counts.text}.")

@@ -27,6 +27,7 @@ from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
 from lakesql.select.event_times import TimedSelect, with_event_times
+from lakesql.select.foreign import answer_clause
 from lakesql.select.functions import TABLE_FUNCTIONS, is_unsteady
 from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape, offset_of
 from lakesql.select.sqltext import Findings, Text, findings_by_offset, read_text, refuse_marker
@@ -361,7 +362,8 @@ def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
     except ParseError as error:
         if "provided arguments" in str(error) or "Required keyword" in str(error):
             stop_at_wrong_counts(text, findings)
-        findings.stop(*_first_error(error, tokens))
+        offset, what = _first_error(error, tokens)
+        findings.stop(offset, what, answer_clause(tokens, offset))
     except (LookupError, TypeError, ValueError):  # of a function whose arguments sqlglot takes for granted
         stop_at_wrong_counts(text, findings)
         findings.stop(tokens[0].start, "The SQL cannot be read: a function lacks an argument, or has one too many.")

@@ -9,6 +9,7 @@ from lakesql.names import CHANGE, RECORD
 from lakesql.select.groups import is_sets
 from lakesql.select.relation import Relation, Walk, last_mark, offset_of
 from lakesql.select.sqltext import clause, projections
+from lakesql.words import answer
 
 _LIMITS = frozenset({TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET})
 _ORDERS = frozenset({TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY})
@@ -43,10 +44,12 @@ def refuse_foreign(node: exp.Expr, offset: int, walk: Walk) -> None:
             found = "BY NAME" if node.args.get("by_name") else ""
         case exp.Table():
             found = "WITH (…) behind a table" if node.args.get("hints") else ""
+            if (version := node.args.get("version")) is not None and version.find(exp.Column) is not None:
+                found = "FOR SYSTEM_TIME AS OF a column"
         case exp.Star():
             found = next((f"* {key.upper()}" for key in ("replace", "rename") if node.args.get(key)), "")
     if found:
-        walk.findings.add("sql-syntax", offset, f"Spark has no {found}.")
+        walk.findings.add("sql-syntax", offset, f"Spark has no {found}.", fix=answer("clause", found))
 
 
 def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:

@@ -19,6 +19,7 @@ from lakesql.select.derive import WINDOW, derive_shape, field_of, lambdas_of, wi
 from lakesql.select.lookup import find_columns, find_unqualified, is_called
 from lakesql.select.relation import QueryColumn, Relation, Scope, Sources, Walk, offset_of
 from lakesql.stream.types import SparkType, find_field
+from lakesql.words import suggest
 
 _WITH_ALIASES = ("group", "having", "qualify", "order", "sort", "distribute", "cluster", "windows")
 """The clauses that may name a column of the SELECT itself. WHERE may not, and an expression those before it."""
@@ -278,7 +279,7 @@ def _note_ambiguous(name: exp.Expr, walk: Walk) -> None:
 
 
 def _suggest(name: exp.Expr, columns: Iterable[QueryColumn]) -> str:
-    return did_you_mean(name.name, dict.fromkeys(column.name for column in columns if column.name))
+    return suggest("name", name.name, dict.fromkeys(column.name for column in columns if column.name))
 
 
 def _check_fields(of: str, kind: SparkType, fields: list[exp.Expr], walk: Walk) -> None:

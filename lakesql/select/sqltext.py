@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import Place, Problem, ProjectError
 from lakesql.names import CHANGE, RECORD, RESERVED_PREFIX
+from lakesql.select.foreign import answer_statement
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
 MAX_DEPTH = 200
@@ -285,7 +286,7 @@ def _refuse_statements(sql: str, tokens: list[Token], findings: Findings) -> Non
         findings.stop(0, "The model holds no SELECT.", condition="not-a-select")
     if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.FROM):
         what = f"The model begins with {first.text}, and is not one SELECT."
-        findings.stop(first.start, what, condition="not-a-select")
+        findings.stop(first.start, what, answer_statement(tokens), "not-a-select")
     for token in tokens if ";" in sql or "|>" in sql else ():
         if token.token_type is TokenType.SEMICOLON:
             findings.stop(token.start, "The model holds more than one statement.", condition="many-statements")

@@ -13,7 +13,6 @@ from itertools import zip_longest
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.errors import did_you_mean
 from lakesql.select.carry import carry_through
 from lakesql.select.columns import added_columns, group_keys, read_columns, renamed
 from lakesql.select.ctes import cte_tokens
@@ -55,6 +54,7 @@ from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text, clause, proj
 from lakesql.select.stateful import columns_of, shape_of, shapes_below
 from lakesql.select.ungrouped import find_event_time
 from lakesql.stream.types import parse_type
+from lakesql.words import suggest
 
 
 def read_relation(
@@ -431,7 +431,7 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
     called = written.strip("`").lower()
     if called not in TABLE_FUNCTIONS and called not in FORBIDDEN_FUNCTIONS:
         what = f"{written}() is no function that a FROM of a model may read."
-        walk.findings.add("forbidden-function", offset or 0, what, fix=did_you_mean(called, TABLE_FUNCTIONS))
+        walk.findings.add("forbidden-function", offset or 0, what, fix=suggest("function", called, TABLE_FUNCTIONS))
     return Relation(generated_columns(function, offset or 0, Scope()))
 
 
