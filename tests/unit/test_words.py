@@ -1,4 +1,4 @@
-"""Words of dbt, SQLMesh and Spark: each gets lakesql's word, wherever it is typed, and never one that removes."""
+"""Words of other tools: each gets lakesql's word, wherever it is typed, and never one that removes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.modes.all_modes import MODES
 from lakesql.project.profiles import Target
 from lakesql.project.settings import Settings
+from lakesql.select.calls import COUNTS_OF
+from lakesql.select.functions import TABLE_FUNCTIONS
 from lakesql.stream.stream import _StreamOptions
 from lakesql.stream.types import TYPE_NAMES, parse_type
 from lakesql.template.reader import RESERVED
@@ -68,6 +70,7 @@ def test_no_word_of_lakesqls_own_is_in_the_table() -> None:
         "target": {field.name for field in fields_of(Target)} - {"name"},
         "settings": {field.name for field in fields_of(Settings)},
         "type": set(TYPE_NAMES),
+        "function": {*COUNTS_OF, *TABLE_FUNCTIONS},
     }
     assert {(kind, word) for kind, words in own.items() for word in words & WORDS[kind].keys()} == set()
 
@@ -210,3 +213,58 @@ def test_a_project_of_dbts_is_told_where_its_settings_go(
     assert run_command(["--log-format", "json", "run"]) == 2
     (problem,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert (problem["condition"], "[tool.lakesql]" in problem["why"]) == ("no-project", True)
+
+
+CLICKS = "{{ stream('clicks') }}"
+
+
+@pytest.mark.parametrize(
+    ("select", "named"),
+    [
+        ("SELECT TUMBLE_START(at, INTERVAL '1' HOUR) AS h FROM {} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)", "window(at"),
+        ("SELECT a FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(at), INTERVAL '1' HOUR))", "window(at"),
+        ("SELECT a FROM TUMBLE({}, at, INTERVAL '1 hour')", "window(at"),
+        ("SELECT a FROM TABLE(HOP(TABLE {}, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '1' HOUR))", "slide"),
+        ("SELECT a FROM TABLE(CUMULATE(TABLE {}, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY))", "upsert"),
+        ("SELECT SESSION_START(at, INTERVAL '1' HOUR) AS s FROM {}", "session_window"),
+        ("SELECT a, count(*) AS n FROM {} WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY a", "window(at"),
+        ("SELECT a, count(*) AS n FROM {} WINDOW SESSION (60 SECONDS) GROUP BY a", "session_window"),
+        ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT CHANGES", "upsert"),
+        ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT FINAL", "append"),
+        ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT ON WINDOW CLOSE", "append"),
+        ("SELECT * FROM {} MATCH_RECOGNIZE (PARTITION BY a ORDER BY b MEASURES A.b AS b PATTERN (A) DEFINE A AS 1)", "lag()"),
+        ("SELECT c.a FROM {} AS c JOIN lake.s.t FOR SYSTEM_TIME AS OF c.at AS t ON t.a = c.a", "ref('…')"),
+        ("SELECT c.a FROM {0} AS c JOIN {0} AS d WITHIN 1 HOUR ON c.a = d.a", "BETWEEN"),
+        ("SELECT a FROM {} PARTITION BY a", "keys="),
+        ("SELECT PROCTIME() AS p FROM {}", "current_timestamp()"),
+        ("SELECT LATEST_BY_OFFSET(a) AS a FROM {}", "max_by"),
+        ("SELECT ROWTIME AS t FROM {}", "_record.timestamp"),
+        ("SELECT ROWKEY AS k FROM {}", "_record.key"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT a FROM {}", "materialized_view"),
+        ("CREATE STREAM v WITH (kafka_topic = 'a') AS SELECT a FROM {}", "streams/"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED, WATERMARK FOR at AS at) WITH ('connector' = 'k')", "alone"),
+        ("CREATE SINK s AS SELECT a FROM {} WITH (connector = 'iceberg')", "alone"),
+        ("INSERT INTO t SELECT a FROM {}", "alone"),
+        ("SELECT a FROM {}, UNNEST(b) AS t(x)", "explode"),
+    ],
+)
+def test_a_word_of_streaming_sql_is_answered(
+    shop: Path, capsys: pytest.CaptureFixture[str], select: str, named: str
+) -> None:
+    (shop / "models" / "new.sql").write_text("{{ config(mode='append') }}\n" + select.replace("{0}", "{}").replace("{}", CLICKS))
+    assert any(named in fix for fix in fixes(capsys, "parse"))
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT count(*) OVER (PARTITION BY within ORDER BY emit) AS n, FROM {{ ref('orders') }}",
+        "SELECT session, hop FROM {{ ref('orders') }} WHERE",
+        "SELECT emit AS changes FROM {{ ref('orders') }} GROUP",
+    ],
+)
+def test_a_column_of_such_a_name_is_no_word_of_another_tool(
+    shop: Path, capsys: pytest.CaptureFixture[str], select: str
+) -> None:
+    (shop / "models" / "new.sql").write_text("{{ config(mode='table') }}\n" + select)
+    assert not set(fixes(capsys, "parse")) & {*WORDS["clause"].values(), *WORDS["function"].values()}
