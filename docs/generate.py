@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/*.md: what stands between `<!-- generated: name -->` and `<!-- end -->`; and pictures.
+"""Writes the pictures, and what stands in docs/*.md between `<!-- generated: name -->` and `<!-- end -->`.
 
 The JSON Schemas of a project's files are written too (`schemas.py`).
 

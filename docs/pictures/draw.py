@@ -39,15 +39,16 @@ STYLE = """
   }
 """
 
-TIP = '<marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"><path class="tip" d="M0 0l9 4l-9 4z"/></marker>'
+TIP = """<marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">
+<path class="tip" d="M0 0l9 4l-9 4z"/></marker>"""
 
 
 def svg(width: int, height: int, title: str, parts: Iterable[str]) -> str:
     """A picture: the page's ground, then its parts. The title is for those who hear it."""
     body = "\n".join(["", *parts])
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-        f"\n<title>{escape(title)}</title>\n<style>{STYLE}</style>\n<defs>{TIP}</defs>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        f' role="img">\n<title>{escape(title)}</title>\n<style>{STYLE}</style>\n<defs>{TIP}</defs>\n'
         f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>{body}\n</svg>\n'
     )
 

@@ -51,11 +51,11 @@ EDITS = (
     Edit("removed", "a model's file is deleted", "models/newest.sql", "", "", "its table stays, and is not kept"),
     Edit(
         "breaks",
-        "windows of 2 hours",
-        "models/clicks_per_hour.sql",
-        "'1 hour'",
-        "'2 hours'",
-        "the state cannot be continued: act",
+        "another catalog in profiles.yml",
+        "profiles.yml",
+        "name: lake",
+        "name: other",
+        "no table is where the checkpoint stands",
     ),
     Edit("refused", "a column that is not there", "models/log.sql", "status,", "state,", "it does not run"),
 )

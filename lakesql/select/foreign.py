@@ -15,7 +15,7 @@ _NEAR = 8
 def answer_clause(tokens: Sequence[Token], offset: int) -> str:
     """The answer to the last clause of another tool before an offset, or at it; '' if there is none.
 
-    A clause is two words, as in `EMIT CHANGES`; or a word before a bracket or a number, as in `HOP(` and `WITHIN 1 HOUR`.
+    A clause is two words, as in `EMIT CHANGES`; or a word before a bracket or a number, as in `HOP(` and `WITHIN 1`.
     """
     before = [index for index, token in enumerate(tokens) if token.start <= offset]
     for index in reversed(before[-_NEAR:]):

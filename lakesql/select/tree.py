@@ -13,6 +13,7 @@ from itertools import zip_longest
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from lakesql.errors import did_you_mean
 from lakesql.select.carry import carry_through
 from lakesql.select.columns import added_columns, group_keys, read_columns, renamed
 from lakesql.select.ctes import cte_tokens

@@ -1,4 +1,4 @@
-"""lakesql's own documentation as a site: each link and anchor, what a page loads, and that it says what GitHub shows."""
+"""The site of lakesql's own documentation: links and anchors, what a page loads, and that it says what GitHub shows."""
 
 from __future__ import annotations
 

@@ -232,7 +232,10 @@ CLICKS = "{{ stream('clicks') }}"
         ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT CHANGES", "upsert"),
         ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT FINAL", "append"),
         ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT ON WINDOW CLOSE", "append"),
-        ("SELECT * FROM {} MATCH_RECOGNIZE (PARTITION BY a ORDER BY b MEASURES A.b AS b PATTERN (A) DEFINE A AS 1)", "lag()"),
+        (
+            "SELECT * FROM {} MATCH_RECOGNIZE (PARTITION BY a ORDER BY b MEASURES A.b AS b PATTERN (A) DEFINE A AS 1)",
+            "lag()",
+        ),
         ("SELECT c.a FROM {} AS c JOIN lake.s.t FOR SYSTEM_TIME AS OF c.at AS t ON t.a = c.a", "ref('…')"),
         ("SELECT c.a FROM {0} AS c JOIN {0} AS d WITHIN 1 HOUR ON c.a = d.a", "BETWEEN"),
         ("SELECT a FROM {} PARTITION BY a", "keys="),
@@ -242,7 +245,10 @@ CLICKS = "{{ stream('clicks') }}"
         ("SELECT ROWKEY AS k FROM {}", "_record.key"),
         ("CREATE MATERIALIZED VIEW v AS SELECT a FROM {}", "materialized_view"),
         ("CREATE STREAM v WITH (kafka_topic = 'a') AS SELECT a FROM {}", "streams/"),
-        ("CREATE TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED, WATERMARK FOR at AS at) WITH ('connector' = 'k')", "alone"),
+        (
+            "CREATE TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED, WATERMARK FOR at AS at) WITH ('connector' = 'k')",
+            "alone",
+        ),
         ("CREATE SINK s AS SELECT a FROM {} WITH (connector = 'iceberg')", "alone"),
         ("INSERT INTO t SELECT a FROM {}", "alone"),
         ("SELECT a FROM {}, UNNEST(b) AS t(x)", "explode"),
@@ -251,7 +257,9 @@ CLICKS = "{{ stream('clicks') }}"
 def test_a_word_of_streaming_sql_is_answered(
     shop: Path, capsys: pytest.CaptureFixture[str], select: str, named: str
 ) -> None:
-    (shop / "models" / "new.sql").write_text("{{ config(mode='append') }}\n" + select.replace("{0}", "{}").replace("{}", CLICKS))
+    (shop / "models" / "new.sql").write_text(
+        "{{ config(mode='append') }}\n" + select.replace("{0}", "{}").replace("{}", CLICKS)
+    )
     assert any(named in fix for fix in fixes(capsys, "parse"))
 
 
