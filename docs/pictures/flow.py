@@ -47,4 +47,4 @@ def draw_flow() -> str:
         text(60, 356, "readers see all of a batch,", "small dim"),
         text(60, 373, "or nothing of it", "small dim"),
     ]
-    return svg(860, 412, "From a stream through a batch to a table and its ledger", parts)
+    return svg(880, 412, "From a stream through a batch to a table and its ledger", parts)

@@ -6,7 +6,7 @@ from docs.pictures.draw import arrow, box, chip, svg, text
 
 STREAMS = (
     ("A record is an event, and never changes", "append", "every record is a row"),
-    ("… and may be sent twice", "append", "with keys: a key that is there is not inserted"),
+    ("… and may be sent twice", "append", "with keys: a known key is left out"),
     ("A record is a newer state of a key", "upsert", "the newest row of each key"),
     ("A record is a change of a database's row", "cdc", "the rows that the database has now"),
     ("What a row was at each time is asked", "scd2", "each version, with from and to"),
@@ -17,7 +17,7 @@ TABLES = (
     ("Figures, joins, the first N of what is there", "materialized_view", "kept by what has changed"),
     ("A small whole, or ORDER BY … LIMIT", "table", "made anew on each change"),
     ("Nothing is to be stored", "view", "made when somebody reads it"),
-    ("What a row of a table was at each time", "scd2", "each version, by one comparison a refresh"),
+    ("What a row of a table was at each time", "scd2", "each version, compared by each refresh"),
     ("The table of a model is maintained by hand", "maintenance", "CALL statements of Iceberg"),
 )
 
@@ -38,4 +38,4 @@ def draw_which_mode() -> str:
                 text(594, middle + 4, meaning, "small dim"),
             ]
         y += height + 18
-    return svg(880, y + 4, "Which mode is for what: questions of streams and of tables, and the mode of each", parts)
+    return svg(900, y + 4, "Which mode is for what: questions of streams and of tables, and the mode of each", parts)

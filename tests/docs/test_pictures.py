@@ -21,6 +21,9 @@ from lakesql.modes.all_modes import MODES
 from lakesql.review.verdicts import VERDICTS
 
 DOCS = Path(generate.__file__).parent
+WIDTHS = {"code": 7.4, "text": 6.8}
+"""Of a letter, on average, in a wide font."""
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -48,7 +51,7 @@ def test_no_word_stands_outside_of_a_picture(name: str) -> None:
     root = ElementTree.fromstring((DOCS / name).read_text("utf-8"))
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     for word in root.iter(f"{SVG}text"):
-        length = len(word.text or "") * (7.4 if "code" in word.get("class", "") else 7)
+        length = len(word.text or "") * WIDTHS["code" if "code" in word.get("class", "") else "text"]
         start = float(word.get("x", "0")) - (length / 2 if word.get("text-anchor") == "middle" else 0)
         assert start >= 0 and start + length <= width, word.text
         assert 0 < float(word.get("y", "0")) < height, word.text

@@ -71,5 +71,8 @@ def test_every_page_is_readable_for_everybody(tab: Tab) -> None:
 def test_the_search_leads_to_a_heading(tab: Tab) -> None:
     page = tab.open("index.html")
     page.keyboard.press("Control+k")
-    page.keyboard.type("watermark")
-    page.wait_for_selector("a[href*='streams.html#the-watermark']")
+    page.keyboard.type("the watermark")
+    found = page.locator("a[href*='streams.html'][href$='#the-watermark']")
+    found.wait_for()
+    found.click()
+    page.wait_for_url("**/streams.html*#the-watermark")
