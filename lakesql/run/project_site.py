@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from lakesql.compile.compiled import CompiledFiles, compiled_files
 from lakesql.counts import count
@@ -25,6 +26,7 @@ from lakesql.site.build import KnownBeside, build_pages
 from lakesql.site.content import DayLine, LastRun, Live, SiteContent
 from lakesql.site.graph_data import graph_data
 from lakesql.site.site_pages import render_site, site_assets
+from lakesql.source.origin import recorded_folder
 from lakesql.stream.stream import Stream
 
 SAMPLE_LINES = 5
@@ -179,8 +181,10 @@ def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:
     folder = connection.recording if connection is not None else None
     if folder is None:
         return
-    files = (file for name in stream.origin.folders for file in sorted((folder / name).glob("*.jsonl")))
     with contextlib.suppress(OSError, UnicodeDecodeError, LakesqlError):
+        topics = stream.origin.find_topics(lambda: {unquote(each.name) for each in folder.iterdir()})
+        folders = (folder / recorded_folder(topic) for topic in topics)
+        files = (file for each in folders for file in sorted(each.glob("*.jsonl")))
         for file in islice(files, 1):
             with file.open(encoding="utf-8") as lines:
                 for line in islice(lines, SAMPLE_LINES):

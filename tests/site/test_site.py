@@ -248,3 +248,20 @@ def test_checks_have_their_last_results(run: Run, tmp_path: Path, monkeypatch: p
     assert "3 rows failed it in the last run" in text and "2 keys stand twice" in text and "12 rows" in text
     shown = re.findall(r'class="health \w+">(\w+)<', (site / "models/late.html").read_text("utf-8"))
     assert sorted(shown) == ["fail", "pass", "success", "warn"]
+
+
+def test_a_stream_of_many_topics_shows_what_is_recorded_of_the_first(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_project(tmp_path / "shop", "shop")
+    recorded = tmp_path / "shop" / "streams" / "recorded"
+    for name, value in (("plant.b", "second"), ("plant.a%2F1", "first"), ("plants", "none")):
+        (recorded / name).mkdir()
+        line = {"topic": name, "partition": 0, "offset": 0, "timestamp": "2026-03-01T00:00:00Z", "value": value}
+        (recorded / name / "part-00001.jsonl").write_text(json.dumps(line) + "\n")
+    stream = "streams: [{name: plants, connection: shop, pattern: 'plant\\..*', columns: {value: string}}]\n"
+    (tmp_path / "shop" / "streams" / "plants.yml").write_text(stream)
+    code, site = make(run, tmp_path / "shop", monkeypatch)
+    text = pages_of(site)["streams/plants.html"].text
+    assert code == 0
+    assert '"first"' in text and '"second"' not in text and '"none"' not in text
