@@ -90,6 +90,10 @@ CONDITIONS: dict[str, Condition] = {
         "topic is to be read from it on.",
         "Write `earliest`, `latest`, or an ISO time that has passed, such as `2026-01-31T00:00:00Z`.",
     ),
+    "bad-tool-call": Condition(
+        "An assistant has called a tool of `lakesql mcp` that does not exist, or with arguments that it does not take.",
+        "Ask the server for its tools: each says what it takes.",
+    ),
     "bad-topic": Condition(
         "A stream's topic has a name that Kafka does not allow.",
         "Correct the name; several topics are `topics: [a, b]` or `pattern: '…'`.",
@@ -1139,6 +1143,23 @@ CONDITIONS: dict[str, Condition] = {
     "too-many-deletes": Condition(
         "A batch would delete more of the table's rows than `max_delete_ratio` allows; nothing of it was written.",
         "See whether the source means it; if it does, raise the ratio for one run.",
+    ),
+    "tool-ended": Condition(
+        "The process that answers a call of a tool of `lakesql mcp` has ended without an answer.",
+        "Call the tool again; if it ends again, ask for less, or run the command of its name in a terminal.",
+    ),
+    "tool-guard": Condition(
+        "A tool of `lakesql mcp` that only reads was about to write, to start a program, to open a connection, or to "
+        "read a file outside of the project: a file of the project has led it there.",
+        "Run the command of the tool's name in a terminal, if what the message says is meant.",
+    ),
+    "tool-not-allowed": Condition(
+        "An assistant has called a tool of `lakesql mcp` that changes something, and the server was started without it.",
+        "Ask whoever has started the server: `lakesql mcp --allow run` lets assistants run models, `--allow test` tests.",
+    ),
+    "tool-timeout": Condition(
+        "A call of a tool of `lakesql mcp` has taken too long, and was ended.",
+        "Ask for less, with `select` or a name; or start the server with a longer `--timeout`, or `--run-timeout`.",
     ),
     "topic-forbidden": Condition(
         "The connection's user may not read a topic.",

@@ -149,6 +149,7 @@ EXTRAS = {
     **dict.fromkeys(("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools"), "registry"),
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
     **dict.fromkeys(("ptars", "google"), "protobuf"),
+    **dict.fromkeys(("mcp", "mcp_types", "anyio"), "mcp"),
 }
 """The modules that an extra of lakesql's installs, each with the extra."""
 

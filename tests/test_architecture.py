@@ -85,6 +85,8 @@ PLACES = {
     "py4j": ("engine/",),
     "pyiceberg": ("catalog/",),
     "click": ("cli/",),
+    "mcp": ("cli/assistant/server.py",),
+    "anyio": ("cli/mcp.py", "cli/assistant/server.py"),
     "jinja2": ("template/", "project/profiles.py", "site/"),
     "markupsafe": ("site/",),
     "sqlglot": ("select/", "views/", "compile/", "unit/", "lint/"),

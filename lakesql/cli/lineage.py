@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +11,8 @@ import click
 from lakesql.cli.options import Command, Given, complete_models
 
 if TYPE_CHECKING:
-    from lakesql.lineage.column_graph import Direction
+    from lakesql.graph.manifest import Manifest
+    from lakesql.lineage.column_graph import ColumnGraph, ColumnNode, Direction
 
 
 @click.command("lineage", cls=Command)
@@ -34,11 +37,54 @@ def command(given: Given, name: str, upstream: bool, downstream: bool, output: s
     Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
+
+    traced = trace_columns(project.load_project(given.options), name, upstream=upstream, downstream=downstream)
+    match output:
+        case "json":
+            click.echo(traced.render_json(), nl=False)
+        case "dot":
+            click.echo(traced.render_dot(), nl=False)
+        case _:
+            click.echo(traced.render_text(), nl=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedColumns:
+    """The columns of a node whose lineage is asked for. `with_rows`: and what decides about the node's rows."""
+
+    graph: ColumnGraph
+    node: ColumnNode
+    columns: Sequence[str]
+    directions: Sequence[Direction]
+    with_rows: bool
+
+    def render_json(self) -> str:
+        """The edges as JSON."""
+        from lakesql.lineage import lineage_text
+
+        return lineage_text.render_json(self.graph, self.node, self.columns, self.directions)
+
+    def render_dot(self) -> str:
+        """The edges in the language of Graphviz."""
+        from lakesql.lineage import lineage_text
+
+        return lineage_text.render_dot(self.graph, self.node, self.columns, self.directions)
+
+    def render_text(self) -> str:
+        """The edges as a person reads them."""
+        from lakesql.lineage import lineage_text
+
+        return lineage_text.render_text(self.graph, self.node, self.columns, self.directions, with_rows=self.with_rows)
+
+
+def trace_columns(manifest: Manifest, name: str, *, upstream: bool, downstream: bool) -> TracedColumns:
+    """The columns that `name` means, a model's or one of them, upwards, downwards, or both where neither is asked for.
+
+    Raises `ProjectError`, and `UsageError` where there is no such column.
+    """
     from lakesql.compile.compiled import compiled_files
     from lakesql.lineage.column_graph import build_column_graph, find_column
-    from lakesql.lineage.lineage_text import render_dot, render_json, render_text
 
-    manifest = project.load_project(given.options)
     compiled = compiled_files(manifest)
     compiled.check(manifest.models)
     graph = build_column_graph(manifest, compiled)
@@ -47,10 +93,4 @@ def command(given: Given, name: str, upstream: bool, downstream: bool, output: s
     asked = {"upstream": upstream, "downstream": downstream}
     directions = [each for each in both if asked[each]] or both
     columns = [column] if column is not None else [each.lower() for each in node.columns]
-    match output:
-        case "json":
-            click.echo(render_json(graph, node, columns, directions), nl=False)
-        case "dot":
-            click.echo(render_dot(graph, node, columns, directions), nl=False)
-        case _:
-            click.echo(render_text(graph, node, columns, directions, with_rows=column is None), nl=False)
+    return TracedColumns(graph, node, columns, directions, with_rows=column is None)

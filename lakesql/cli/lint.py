@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,42 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], fix
     something is found, and with 2 where the project does not parse. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
+
+    options = given.options
+    found = find_all(project.load_project(options), select, exclude, options)
+    manifest, findings = found.manifest, found.findings
+    if fix and any(finding.edits for finding in findings):
+        from lakesql.lint.lint import lint
+
+        manifest = _fix(manifest, found.settings, found.names, found.is_whole, options)
+        findings = lint(manifest, found.settings, found.names, whole=found.is_whole)
+    _show(findings, manifest, len(found.names), output, options)
+    return 1 if findings else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """A project, the models of it that were linted, by which settings, and what was found. `is_whole`: all of it."""
+
+    manifest: Manifest
+    settings: LintSettings
+    names: Sequence[str]
+    is_whole: bool
+    findings: Sequence[LintFinding]
+
+
+def find_all(manifest: Manifest, select: Sequence[str], exclude: Sequence[str], options: Options) -> Linted:
+    """What is found in the selected models, and in the project as a whole where nothing is selected.
+
+    Raises `ProjectError` where the project does not parse.
+    """
+    from lakesql.cli import project
     from lakesql.cli.selection import select_models
     from lakesql.compile.compiled import compiled_files
     from lakesql.lint.lint import lint
     from lakesql.lint.lint_settings import read_lint_settings
     from lakesql.run.check_seeds import check_seeds
 
-    options = given.options
-    manifest = project.load_project(options)
     settings = read_lint_settings(manifest)
     built: dict[str, Select] = {}
     compiled = compiled_files(manifest, built)
@@ -54,11 +83,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], fix
     is_whole = not (select or exclude or options.selector or manifest.selectors.default)
     names = tuple(manifest.models) if is_whole else select_models(manifest, select, exclude, options)
     findings = lint(manifest, settings, names, whole=is_whole, compiled=compiled, built=built)
-    if fix and any(finding.edits for finding in findings):
-        manifest = _fix(manifest, settings, names, is_whole, options)
-        findings = lint(manifest, settings, names, whole=is_whole)
-    _show(findings, manifest, len(names), output, options)
-    return 1 if findings else 0
+    return Linted(manifest, settings, names, is_whole, findings)
 
 
 def _fix(

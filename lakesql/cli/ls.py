@@ -108,13 +108,13 @@ def _line(manifest: Manifest, node: GraphNode, output: str) -> str:
         case "path":
             return node.path
         case "json":
-            return json.dumps(_fields(manifest, node), ensure_ascii=False)
+            return json.dumps(describe_node(manifest, node), ensure_ascii=False)
         case _:
             kind = f"{node.resource_type}:" if node.resource_type in ("stream", "test") else ""
             return f"{kind}{'.'.join(node.fqn)}"
 
 
-def _fields(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
+def describe_node(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
     """What `--output json` says of a node; a stream has neither mode nor table."""
     from lakesql.graph.manifest import find_task
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "docs": "Make a site of the project: what feeds what, down to columns, and a page for each model and stream.",
     "lint": "Find what the project says rightly, and its author may regret.",
     "lsp": "Serve an editor: what `parse` and `lint` say as one types, completion, docs, places and renames.",
+    "mcp": "Answer an assistant's questions about the project, by the Model Context Protocol over stdin and stdout.",
     "plan": "Say what a change does to tables and streams, before it is run.",
     "test": "Run unit tests of models, and data tests of their tables.",
     "seed": "Fill the tables of seeds with the rows of their files, where these or their contracts have changed.",

@@ -1,0 +1,244 @@
+"""What the tools that only read answer: what the commands of their names print as JSON, by the same functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakesql.cli.options import Options
+from lakesql.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from lakesql.decode import Field
+    from lakesql.graph.graph import GraphNode
+    from lakesql.graph.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call of a tool: the options that the server was started with, and what the assistant says.
+
+    `results` is the target's own folder: what a reading tool writes itself goes to another one.
+    """
+
+    options: Options
+    arguments: Mapping[str, str | tuple[str, ...]]
+    results: Path
+
+    def text(self, name: str) -> str:
+        """A text; '' where it is left out."""
+        value = self.arguments.get(name, "")
+        assert isinstance(value, str)
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Texts; none where they are left out."""
+        value = self.arguments.get(name, ())
+        assert isinstance(value, tuple)
+        return value
+
+
+Answer = dict[str, Any]
+
+
+def answer_ls(question: Question) -> Answer:
+    """The nodes as `ls --output json` has them, with their descriptions."""
+    from lakesql.cli import project, selection
+    from lakesql.cli.ls import describe_node
+
+    manifest = project.load_project(question.options)
+    kind, select = question.text("resource_type"), question.texts("select")
+    nodes = selection.select(
+        manifest,
+        select,
+        question.texts("exclude"),
+        question.options,
+        with_tests=bool(select) or kind == "test",
+        with_tasks=kind == "maintenance",
+    )
+    usual = ("model", "stream", "seed")
+    listed = [
+        node for node in nodes if node.resource_type == kind or (not kind and (select or node.resource_type in usual))
+    ]
+    shown = [{**describe_node(manifest, node), "description": _description(manifest, node)} for node in listed]
+    return {"nodes": shown}
+
+
+def _description(manifest: Manifest, node: GraphNode) -> str:
+    match node.resource_type:
+        case "model":
+            return manifest.models[node.name].properties.description
+        case "stream":
+            return manifest.streams[node.name].description
+        case "seed":
+            return manifest.seeds[node.name].properties.description
+        case _:
+            return ""
+
+
+def answer_compile(question: Question) -> Answer:
+    """The compiled text of one model."""
+    from lakesql.cli import project
+    from lakesql.compile.compiled import compiled_files
+
+    manifest = project.load_project(question.options)
+    name = question.text("model")
+    project.check_model(manifest, name)
+    texts = compiled_files(manifest).compile((name,))
+    return {"model": name, "path": manifest.models[name].path, "sql": texts[name]}
+
+
+def answer_plan(question: Question) -> Answer:
+    """The review as `plan --output json` has it."""
+    from lakesql.cli.review import review_project
+    from lakesql.review.as_json import render_json
+
+    options = replace(question.options, against=question.text("against") or None)
+    review, unmatched = review_project(options, question.texts("select"), question.texts("exclude"))
+    return {**json.loads(render_json(review)), "unmatched": list(unmatched)}
+
+
+def answer_lineage(question: Question) -> Answer:
+    """The edges as `lineage --output json` has them."""
+    from lakesql.cli import project
+    from lakesql.cli.lineage import trace_columns
+
+    manifest = project.load_project(question.options)
+    direction = question.text("direction")
+    traced = trace_columns(
+        manifest, question.text("name"), upstream=direction == "upstream", downstream=direction == "downstream"
+    )
+    said: Answer = json.loads(traced.render_json())
+    return said
+
+
+def answer_lint(question: Question) -> Answer:
+    """The findings as `lint --output json` has them."""
+    from lakesql.cli import project
+    from lakesql.cli.lint import find_all
+    from lakesql.lint.as_objects import render_objects
+
+    manifest = project.load_project(question.options)
+    found = find_all(manifest, question.texts("select"), question.texts("exclude"), question.options)
+    return {"findings": json.loads(render_objects(found.findings))}
+
+
+def answer_status(question: Question) -> Answer:
+    """The tables as `status --output json` has them."""
+    from lakesql.cli import project, selection
+    from lakesql.clock import now_ms
+    from lakesql.observe.seed_status import render_seed_lines
+    from lakesql.observe.status_json import render_status_lines
+    from lakesql.run.seed_statuses import read_seed_statuses
+    from lakesql.run.status import read_statuses
+
+    manifest = project.load_project(question.options)
+    select, exclude = question.texts("select"), question.texts("exclude")
+    names, seed_names = selection.select_tables(manifest, select, exclude, question.options)
+    statuses = read_statuses(manifest, names, now_ms()) if names else ()
+    seeds = read_seed_statuses(manifest, seed_names)
+    lines = (render_status_lines(statuses) + render_seed_lines(seeds)).splitlines()
+    return {"tables": [json.loads(line) for line in lines]}
+
+
+def answer_explain(question: Question) -> Answer:
+    """What docs/errors.md says of a condition, or docs/lint.md of a rule."""
+    from lakesql.conditions import CONDITIONS
+    from lakesql.lint.all_rules import MODULES, load_rule
+
+    name = question.text("name")
+    if (condition := CONDITIONS.get(name.lower())) is not None:
+        return {"condition": name.lower(), "meaning": condition.meaning, "do": condition.do}
+    if name.upper() in MODULES:
+        rule = load_rule(name.upper())
+        return {
+            "rule": name.upper(),
+            "name": rule.name,
+            "finds": rule.finds,
+            "why": rule.why,
+            "example": dict(rule.example),
+            "instead": dict(rule.instead),
+        }
+    fix = did_you_mean(name, [*CONDITIONS, *MODULES])
+    raise UsageError.of("bad-tool-call", f"Neither a condition nor a rule is called '{name}'.", fix=fix)
+
+
+def answer_results(question: Question) -> Answer:
+    """`run_results.json` and `test_results.json` of the target, None where there is none."""
+    return {name: _read_json(question.results / f"{name}.json") for name in ("run_results", "test_results")}
+
+
+def _read_json(path: Path) -> Any:
+    from lakesql.project.files import read_text
+
+    if not path.is_file():
+        return None
+    text = read_text(path, path.name)
+    try:
+        return json.loads(text)
+    except ValueError:
+        what = f"{path.name} is not JSON."
+        raise UsageError.of("results-unreadable", what) from None
+
+
+def answer_option(question: Question) -> Answer:
+    """What the docs say of the options of a name, wherever there are some."""
+    name = question.text("name")
+    found = [(where, field) for where, field in _all_options() if field.name == name]
+    if not found:
+        fix = did_you_mean(name, {field.name for _, field in _all_options()})
+        raise UsageError.of("bad-tool-call", f"No option is called '{name}'.", fix=fix)
+    return {"options": [_describe_option(where, field) for where, field in found]}
+
+
+def _describe_option(where: str, field: Field) -> Answer:
+    said: Answer = {"of": where, "name": field.name, "meaning": field.doc, "required": field.required}
+    if not field.required and isinstance(field.default, str | int | float):
+        said["default"] = field.default
+    return said
+
+
+def _all_options() -> Iterator[tuple[str, Field]]:
+    """Every option that a file of a project has, with where it stands."""
+    from lakesql.decode import fields_of
+    from lakesql.lint.lint_settings import LintSettings
+    from lakesql.model.config import TableConfig
+    from lakesql.model.properties import ColumnProperties, ModelProperties
+    from lakesql.modes.all_modes import MODES, MaintenanceConfig
+    from lakesql.project.procedures import Maintenance
+    from lakesql.project.profiles import Catalog, Retries, Spark, Target
+    from lakesql.project.settings import Settings
+    from lakesql.source.kinds import CONNECTIONS
+    from lakesql.stream.stream import _StreamOptions
+
+    kinds: list[tuple[str, type]] = [("config of every mode that writes a table", TableConfig)]
+    kinds += [(f"config with mode='{kind.mode}'", kind) for kind in MODES.values()]
+    kinds += [("config of a maintenance model", MaintenanceConfig)]
+    kinds += [("properties of a model", ModelProperties), ("properties of a column", ColumnProperties)]
+    kinds += [("a stream", _StreamOptions)]
+    kinds += [("a target of profiles.yml", Target), ("spark of a target", Spark), ("catalog of a target", Catalog)]
+    kinds += [("retries of a target", Retries), ("maintenance", Maintenance)]
+    kinds += [(f"a connection of type {name}", kind) for name, kind in CONNECTIONS.items()]
+    kinds += [("[tool.lakesql] of pyproject.toml", Settings), ("[tool.lakesql.lint]", LintSettings)]
+    common = {field.name for field in fields_of(TableConfig)}
+    for where, kind in kinds:
+        for field in fields_of(kind):
+            is_repeated = kind is not TableConfig and issubclass(kind, TableConfig) and field.name in common
+            if not is_repeated and field.name != "place":
+                yield where, field
+
+
+ANSWERS: Mapping[str, Callable[[Question], Answer]] = {
+    "ls": answer_ls,
+    "compile": answer_compile,
+    "plan": answer_plan,
+    "lineage": answer_lineage,
+    "lint": answer_lint,
+    "status": answer_status,
+    "explain": answer_explain,
+    "results": answer_results,
+    "option": answer_option,
+}

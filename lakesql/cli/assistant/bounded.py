@@ -1,0 +1,46 @@
+"""How long an answer is at most: an assistant reads all of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MOST_CHARACTERS = 60_000
+
+SHORTENED = "The answer was too long: parts are left out where it says so. Ask for less, with select or a name."
+
+
+def bounded(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer, of which the largest lists and texts are shortened until it is short enough, and which says so."""
+    if _size(answer) <= MOST_CHARACTERS:
+        return answer
+    while _size(answer) > MOST_CHARACTERS:
+        answer = _shorten(answer)
+    return {**answer, "shortened": SHORTENED}
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
+
+
+def _shorten(value: Any) -> Any:
+    """The value without half of its largest part."""
+    match value:
+        case str():
+            kept = len(value) // 2
+            return f"{value[:kept]}… ({len(value) - kept:,} characters are left out)"
+        case dict() if value:
+            largest = max(value, key=lambda key: _size(value[key]))
+            return {**value, largest: _shorten(value[largest])}
+        case list() if value:
+            return _shorten_list(value)
+        case _:
+            return None
+
+
+def _shorten_list(items: list[Any]) -> list[Any]:
+    largest = max(range(len(items)), key=lambda at: _size(items[at]))
+    if len(items) == 1 or _size(items[largest]) * 2 > _size(items):
+        return [*items[:largest], _shorten(items[largest]), *items[largest + 1 :]]
+    kept = len(items) // 2
+    return [*items[:kept], f"… ({len(items) - kept:,} more are left out)"]

@@ -1,0 +1,52 @@
+"""`lakesql mcp`: the project's door for assistants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, read_interval
+
+if TYPE_CHECKING:
+    from lakesql.cli.assistant.tools import Allowance
+    from lakesql.project.duration import Duration
+
+
+@click.command("mcp", cls=Command)
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(["run", "test"]),
+    help="Let the assistant change something too: run models, run tests. May be repeated.",
+)
+@click.option(
+    "--timeout",
+    metavar="INTERVAL",
+    default="1 minute",
+    show_default=True,
+    callback=read_interval,
+    help="How long a tool that reads may take.",
+)
+@click.option(
+    "--run-timeout",
+    metavar="INTERVAL",
+    default="15 minutes",
+    show_default=True,
+    callback=read_interval,
+    help="How long a run or tests may take. A run ends its batch first.",
+)
+@click.pass_obj
+def command(given: Given, allow: tuple[Allowance, ...], timeout: Duration, run_timeout: Duration) -> None:
+    """Answer an assistant's questions about the project, by the Model Context Protocol over stdin and stdout.
+
+    An assistant starts this itself; docs/assistants.md says how it is registered. Its tools answer what the commands of
+    their names print as JSON. They change nothing, show no secret and read nothing outside of the project, but for
+    the target's catalog; with --allow there are tools that run models and tests.
+    """
+    import anyio  # the SDK's own
+
+    from lakesql.cli.assistant.server import refuse_without_project, serve
+
+    refuse_without_project(given.options)
+    anyio.run(serve, given.options, frozenset(allow), timeout.length_ms / 1000, run_timeout.length_ms / 1000)
