@@ -1154,8 +1154,8 @@ CONDITIONS: dict[str, Condition] = {
         "Run the command of the tool's name in a terminal, if what the message says is meant.",
     ),
     "tool-not-allowed": Condition(
-        "An assistant has called a tool of `lakesql mcp` that changes something, and the server was started without it.",
-        "Ask whoever has started the server: `lakesql mcp --allow run` lets assistants run models, `--allow test` tests.",
+        "An assistant has called a tool of `lakesql mcp` that changes something, and the server does not allow it.",
+        "Ask whoever starts the server: `lakesql mcp --allow run` lets assistants run models, `--allow test` run tests.",
     ),
     "tool-timeout": Condition(
         "A call of a tool of `lakesql mcp` has taken too long, and was ended.",

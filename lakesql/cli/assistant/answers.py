@@ -59,10 +59,8 @@ def answer_ls(question: Question) -> Answer:
         with_tests=bool(select) or kind == "test",
         with_tasks=kind == "maintenance",
     )
-    usual = ("model", "stream", "seed")
-    listed = [
-        node for node in nodes if node.resource_type == kind or (not kind and (select or node.resource_type in usual))
-    ]
+    wanted = {kind} if kind else {"model", "stream", "seed", *(("test", "maintenance") if select else ())}
+    listed = [node for node in nodes if node.resource_type in wanted]
     shown = [{**describe_node(manifest, node), "description": _description(manifest, node)} for node in listed]
     return {"nodes": shown}
 
@@ -205,9 +203,9 @@ def _all_options() -> Iterator[tuple[str, Field]]:
     """Every option that a file of a project has, with where it stands."""
     from lakesql.decode import fields_of
     from lakesql.lint.lint_settings import LintSettings
-    from lakesql.model.config import TableConfig
+    from lakesql.model.config import MaintenanceConfig, TableConfig
     from lakesql.model.properties import ColumnProperties, ModelProperties
-    from lakesql.modes.all_modes import MODES, MaintenanceConfig
+    from lakesql.modes.all_modes import MODES
     from lakesql.project.procedures import Maintenance
     from lakesql.project.profiles import Catalog, Retries, Spark, Target
     from lakesql.project.settings import Settings

@@ -95,7 +95,7 @@ def _opened_path(folder: int) -> str:
         import fcntl
 
         return fcntl.fcntl(folder, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0").decode()
-    return os.readlink(f"/proc/self/fd/{folder}")
+    return str(Path(f"/proc/self/fd/{folder}").readlink())
 
 
 def _is_below(path: Any, folders: Iterable[Path]) -> bool:

@@ -27,7 +27,7 @@ from lakesql.project.files import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that was checked, on the way to its process. `scratch` is a folder that reading tools may write to, and find
+    """A call that was checked, on the way to its process. Reading tools write to `scratch` alone, where they find
     what those before them have worked out."""
 
     tool: str
@@ -52,19 +52,19 @@ class Call:
         )
 
 
+_FOLDERS = ("profiles_dir", "project_dir", "target_path", "log_path")
+
+
 def _paths(options: Options) -> dict[str, Path]:
-    found = {name: getattr(options, name) for name in ("profiles_dir", "project_dir", "target_path", "log_path")}
+    found = {name: getattr(options, name) for name in _FOLDERS}
     return {name: path.absolute() for name, path in found.items() if path is not None}
 
 
 def read_call(text: str) -> Call:
     """The call that `Call.render` has written."""
     said = json.loads(text)
-    options = Options(
-        target=said["options"].pop("target"),
-        vars=said["options"].pop("vars"),
-        **{name: Path(path) for name, path in said["options"].items()},
-    )
+    folders: dict[str, Any] = {name: Path(said["options"][name]) for name in _FOLDERS if name in said["options"]}
+    options = Options(target=said["options"]["target"], vars=said["options"]["vars"], **folders)
     arguments = {name: tuple(it) if isinstance(it, list) else it for name, it in said["arguments"].items()}
     return Call(said["tool"], arguments, options, Path(said["scratch"]), said["changes"], said["reads_tables"])
 
