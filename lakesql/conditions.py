@@ -1155,7 +1155,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "tool-not-allowed": Condition(
         "An assistant has called a tool of `lakesql mcp` that changes something, and the server does not allow it.",
-        "Ask whoever starts the server: `lakesql mcp --allow run` lets assistants run models, `--allow test` run tests.",
+        "Ask whoever starts the server: `lakesql mcp --allow run` lets an assistant run models, `--allow test` tests.",
     ),
     "tool-timeout": Condition(
         "A call of a tool of `lakesql mcp` has taken too long, and was ended.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from lakesql.errors import UsageError
 if TYPE_CHECKING:
     from lakesql.cli.run_review import RunReview
     from lakesql.cli.selection import Work
+    from lakesql.engine.spark.session import Opening
     from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
     from lakesql.observe.emitter import Renderer
@@ -145,13 +146,13 @@ def run_selected(
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
     from lakesql.run import brief
-    from lakesql.run.ahead import may_have_nothing_new, open_ahead
+    from lakesql.run.ahead import may_have_nothing_new
 
     names, tasks = (*work.names, *work.tasks), work.tasks
     is_plain = not (how.continuous or tasks or rebuild_from or how.accept_data_loss or plan_first or build)
     needs_java = names and not plan_first and not (is_plain and may_have_nothing_new(work.manifest, names))
     how = replace(how, is_brief=not how.continuous and not tasks and brief.is_brief(work.manifest, names))
-    with open_ahead(work.manifest, names, how.is_brief) if needs_java else nullcontext() as ahead:
+    with _ahead(work.manifest, names, how) if needs_java else nullcontext() as ahead:
         from lakesql.cli import project
         from lakesql.compile.compiled import compiled_files
         from lakesql.run.columns import ask_topics
@@ -204,6 +205,13 @@ def run_selected(
                 reload=partial(project.load_project, options, asks=True),
             )
             return _exit_code(manifest, names, succeeded=succeeded)
+
+
+def _ahead(manifest: Manifest, names: Sequence[str], how: RunOptions) -> AbstractContextManager[Opening | None]:
+    """The session of the run, which is begun with before it is needed."""
+    from lakesql.run.ahead import open_ahead
+
+    return open_ahead(manifest, names, how.is_brief, is_shared=not how.continuous)
 
 
 def _exit_code(manifest: Manifest, names: Sequence[str], *, succeeded: bool = True) -> int:

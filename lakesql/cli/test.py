@@ -249,7 +249,7 @@ def _session_on_demand(manifest: Manifest, options: Options) -> Iterator[Callabl
             from lakesql.run.spark import open_spark, session_settings
 
             say("Tests need Spark, which is started.", options)
-            settings = session_settings(manifest, (), lambda text: say(text, options))
+            settings = session_settings(manifest, (), lambda text: say(text, options), is_shared=True)
             session, _ = stack.enter_context(open_spark(settings, lambda text: say(text, options)))
             return session
 

@@ -62,6 +62,11 @@ class Outputs:
         return self.target / "cache"
 
     @property
+    def warm(self) -> Path:
+        """The sockets of what commands leave to each other. Nobody but their user can enter it."""
+        return self.target / "warm"
+
+    @property
     def spark_log(self) -> Path:
         """What Spark logs."""
         return self.logs / "spark.log"

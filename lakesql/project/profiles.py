@@ -61,6 +61,12 @@ class Spark:
 
     master: str = option("Spark's master.", default="local[*]", read=read_filled)
     conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_read_conf)
+    warm: Duration | None = option(
+        "How long Java, with Spark up in it, waits for the next `show --preview`, `test` or `run --once` after one of "
+        "them has ended; it ends with each command if left out.",
+        default=None,
+        read=parse_duration,
+    )
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
 

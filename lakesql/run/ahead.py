@@ -18,8 +18,12 @@ from lakesql.run.spark import find_needs, find_settings
 
 
 @contextmanager
-def open_ahead(manifest: Manifest, models: Collection[str], is_brief: bool) -> Iterator[Opening | None]:
+def open_ahead(
+    manifest: Manifest, models: Collection[str], is_brief: bool, *, is_shared: bool = False
+) -> Iterator[Opening | None]:
     """Begin with the session that a run of these models opens. If nobody has taken it, it ends with the block.
+
+    `is_shared` is that of `session_settings`.
 
     None where there is one already, where jars are to be fetched first, and where something is wrong, which the run
     says when it comes to it.
@@ -29,7 +33,8 @@ def open_ahead(manifest: Manifest, models: Collection[str], is_brief: bool) -> I
     opening = None
     with suppress(LakesqlError):
         if not is_java_up() and not missing_jars(find_needs(manifest.target, streams), user_cache(os.environ)):
-            opening = Opening(find_settings(manifest, streams, lambda text: None, is_brief))
+            settings = find_settings(manifest, streams, lambda text: None, is_brief, is_shared=is_shared)
+            opening = Opening(settings)
     try:
         yield opening
     finally:

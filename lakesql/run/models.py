@@ -98,7 +98,8 @@ def run_models(
     def say(text: str) -> None:
         emit(Noted(text, now_ms()))
 
-    settings = session_settings(manifest, bindings, say, options.is_brief)
+    is_shared = not options.continuous
+    settings = session_settings(manifest, bindings, say, options.is_brief, is_shared=is_shared)
     started = time.monotonic()
     ending = tuple(name for name in selects if options.continuous and manifest.models[name].trigger == AvailableNow())
     seed_names = seeds.names if seeds is not None else ()

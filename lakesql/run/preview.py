@@ -39,7 +39,7 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     """
     bound = bind_select(manifest, build_select(manifest, name))
     select, bindings = bound.select, bound.bindings
-    settings = session_settings(manifest, bindings, say)
+    settings = session_settings(manifest, bindings, say, is_shared=True)
     with open_spark(settings, say) as (session, catalog), explained(select):
         check_tables(manifest, catalog, select)
         with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog
 from lakesql.engine.sources.binding import StreamBinding
@@ -18,6 +19,7 @@ from lakesql.engine.spark.session import (
     close_session,
     open_session,
 )
+from lakesql.engine.spark.warm import WarmPlace
 from lakesql.graph.manifest import Manifest
 from lakesql.observe.download import download_bars
 from lakesql.project.catalog import check_block, jar_needs
@@ -29,21 +31,35 @@ if TYPE_CHECKING:
 
 
 def session_settings(
-    manifest: Manifest, bindings: Iterable[StreamBinding], say: Callable[[str], None], is_brief: bool = False
+    manifest: Manifest,
+    bindings: Iterable[StreamBinding],
+    say: Callable[[str], None],
+    is_brief: bool = False,
+    *,
+    is_shared: bool = False,
 ) -> SessionSettings:
     """Find Java and the jars to read `bindings` and to write; `say` hears of jars that are fetched. `is_brief`: the
-    session lasts for some ten seconds.
+    session lasts for some ten seconds. `is_shared`: where the target says `warm`, Java is taken from the command
+    before, and left to the next one; it has the jars for all streams then, and compiles well.
 
     Raises `ProfileError`.
     """
-    return find_settings(manifest, [binding.stream for binding in bindings], say, is_brief)
+    return find_settings(manifest, [binding.stream for binding in bindings], say, is_brief, is_shared=is_shared)
 
 
 def find_settings(
-    manifest: Manifest, streams: Iterable[Stream], say: Callable[[str], None], is_brief: bool
+    manifest: Manifest,
+    streams: Iterable[Stream],
+    say: Callable[[str], None],
+    is_brief: bool,
+    *,
+    is_shared: bool = False,
 ) -> SessionSettings:
     """`session_settings` by the streams alone."""
     target = manifest.target
+    warm = warm_place(manifest) if is_shared else None
+    if warm is not None:
+        streams, is_brief = manifest.streams.values(), False
     check_block(target.catalog)
     java = find_java(os.environ)
     home = user_cache(os.environ)
@@ -60,7 +76,16 @@ def find_settings(
         home=home,
         java=java,
         is_brief=is_brief,
+        warm=warm,
     )
+
+
+def warm_place(manifest: Manifest) -> WarmPlace | None:
+    """Where commands on the target leave Java to each other; None where they do not."""
+    idle = manifest.target.spark.warm
+    if idle is None:
+        return None
+    return WarmPlace(manifest.outputs.warm, (quote(manifest.target.name, safe=""),), idle.length_ms / 1000)
 
 
 @contextmanager
@@ -78,13 +103,16 @@ def open_spark(
         opened.append(open_catalog(settings.catalog))
 
     session = open_session(settings, reach_catalog, say, ahead)
+    is_broken_off = True
     try:
         yield session, opened[0]
+        is_broken_off = False
     except Exception:
         check_java()
+        is_broken_off = False
         raise
     finally:
-        close_session(session)
+        close_session(session, is_broken_off=is_broken_off)
 
 
 def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:

@@ -42,6 +42,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import PLANNED_ONCE, new_session
+from lakesql.engine.spark.warm import WarmPlace
 from lakesql.errors import LakesqlError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest, own_table, with_stored_rows
 from lakesql.model.config import AvailableNow
@@ -89,12 +90,20 @@ def run_tests_on_spark(
     with TemporaryDirectory(prefix="lakesql-unit-") as folder:
         own = with_stored_rows(embedded(manifest, Path(folder)))
         build_all(own, tests)
-        settings = session_settings(own, (), say)
+        settings = session_settings(own, (), say, is_shared=True)
+        if settings.warm is not None:
+            reads_later = reads_later or ()
+            settings = replace(settings, warm=beside(settings.warm))
         if reads_later is not None:
-            others = session_settings(manifest, reads_later, say)
+            others = session_settings(manifest, reads_later, say, is_shared=True)
             settings = replace(settings, jars=tuple(dict.fromkeys([*settings.jars, *others.jars])))
         with open_spark(settings, say) as (session, catalog):
             return run_in_session(own, session, catalog, tests)
+
+
+def beside(place: WarmPlace) -> WarmPlace:
+    """Where unit tests find a warm Spark: the target's, if they would start the very same, or one of their own."""
+    return replace(place, names=(*place.names, f"{place.names[-1]}-unit"))
 
 
 def embedded(manifest: Manifest, folder: Path) -> Manifest:
@@ -102,7 +111,7 @@ def embedded(manifest: Manifest, folder: Path) -> Manifest:
     target = manifest.target
     conf = {name: value for name, value in target.spark.conf.items() if not name.startswith(_OF_THE_TARGET)}
     catalog = Catalog(target.catalog.name, "sql", f"sqlite:///{folder}/catalog.db", str(folder / "warehouse"))
-    own = replace(target, catalog=catalog, spark=Spark(conf=conf, places=target.spark.places))
+    own = replace(target, catalog=catalog, spark=Spark(conf=conf, warm=target.spark.warm, places=target.spark.places))
     models = {name: _in_warehouse(model) for name, model in manifest.models.items()}
     return on_recordings(replace(manifest, target=own, models=models, deferred={}), folder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import JavaClass, JavaMember, java_import
@@ -13,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from lakesql.engine.spark.jvm import render_properties
+from lakesql.engine.spark.warm import WarmProcess
 
 _BARE = {
     "PythonForeachBatchHelper": "org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper",
@@ -38,7 +40,7 @@ _IMPORTED = (
 """What pyspark imports into each Java that it starts itself, but for MLlib and Hive."""
 
 
-def connect(port: int, secret: str, process: subprocess.Popen[bytes]) -> None:
+def connect(port: int, secret: str, process: subprocess.Popen[bytes] | WarmProcess) -> None:
     """Let pyspark use a Java that listens there, in a thread of Java's for each of Python's.
 
     pyspark's own way goes through this process's environment, which others read meanwhile and pass on.
@@ -47,7 +49,7 @@ def connect(port: int, secret: str, process: subprocess.Popen[bytes]) -> None:
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
         python_parameters=PythonParameters(port=0, eager_load=False),
     )
-    gateway.proc = process  # keeps Java's stdin open
+    gateway.proc = process  # keeps Java's stdin open, or the connection to its keeper
     for name in _IMPORTED:
         java_import(gateway.jvm, name)
     SparkContext._ensure_initialized(gateway=gateway)
@@ -63,6 +65,70 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     settings = java_class("org.apache.spark.SparkConf")()
     settings.setAll(java_class("scala.jdk.javaapi.CollectionConverters").asScala(given))
     return SparkSession(SparkContext.getOrCreate(_KnownConf(settings, conf)))
+
+
+def start_warm_session(conf: Mapping[str, str], own: Mapping[str, str], *, is_new: bool) -> SparkSession:
+    """A session of this command's in a Java that is left to the next one, with the settings `own` beside `conf`.
+
+    The SparkContext is that of the command before, unless Java `is_new`. Temporary views, settings, functions and
+    caches of catalogs are of a session, and the session that all of them come of is never used.
+    """
+    if is_new:
+        base = start_session(conf)._jsparkSession
+        context = SparkContext.getOrCreate()
+    else:
+        java = java_class("org.apache.spark.SparkContext").getOrCreate()
+        known = _KnownConf(java.getConf(), conf)
+        context = SparkContext(conf=known, jsc=java_class("org.apache.spark.api.java.JavaSparkContext")(java))
+        base = java_class(_SESSION).getDefaultSession().get()
+    context.environment["LAKESQL_COMMAND"] = uuid4().hex  # so that no worker in Python is one of the command before
+    SparkSession._instantiatedSession = None
+    session = SparkSession(context, base.newSession())
+    vars(SparkContext._gateway).update(_lakesql_base=base)
+    set_own(session, own)
+    return session
+
+
+def set_own(session: SparkSession, own: Mapping[str, str]) -> None:
+    """Give a session settings of its own, and keep them for those that come of it."""
+    settings = session._jsparkSession.sessionState().conf()
+    for key, value in own.items():
+        settings.setConfString(key, value)
+    vars(session)["_lakesql_own"] = own
+
+
+def own_of(session: SparkSession) -> Mapping[str, str]:
+    """The settings of `set_own`."""
+    found: Mapping[str, str] = vars(session).get("_lakesql_own", {})
+    return found
+
+
+def leave_session(session: SparkSession) -> bool:
+    """Leave the SparkContext as a next command finds it, and let pyspark forget its Java; whether all is in order.
+
+    Workers in Python end, as they have loaded files that may be others then. Where a query still runs, nothing is in
+    order.
+    """
+    context, gateway = session.sparkContext, SparkContext._gateway
+    assert gateway is not None
+    shared = session._jsparkSession.sharedState()
+    is_quiet = bool(shared.activeStreamingQueries().isEmpty())
+    shared.cacheManager().clearCache()
+    for process in items_of(java_class("java.lang.ProcessHandle").current().descendants().toList()):
+        process.destroyForcibly()
+    sessions = java_class(_SESSION)
+    sessions.setDefaultSession(vars(gateway)["_lakesql_base"])
+    sessions.clearActiveSession()
+    context._jsc = None  # so that the SparkContext of Java goes on
+    context.stop()
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    gateway.shutdown_callback_server()
+    gateway.close(keep_callback_server=True)
+    forget()
+    return is_quiet
+
+
+_SESSION = "org.apache.spark.sql.classic.SparkSession"
 
 
 class _KnownConf(SparkConf):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from lakesql.address import first_reachable
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import FAST_COMPILER, Jvm, Launch, kill_jvm, start_jvm, wait_for_jvm
+from lakesql.engine.spark.warm import WarmJvm, WarmPlace, WarmProcess, take_java
 from lakesql.errors import Place, Problem, ProfileError, RunError
 from lakesql.project.catalog import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
@@ -72,7 +73,8 @@ class SessionSettings:
     Local paths of `catalog` are absolute. `conf` is the target's own and wins over every default; `record` is False
     for commands that do too little to leave a useful class-data archive behind, and `is_brief` True where Java is done
     before what its optimising compiler makes would pay. `places` say where the target has a setting, by its key, for
-    the errors about it.
+    the errors about it. `warm` is where Java is taken from, and left to the next command; None where it ends with the
+    session.
     """
 
     app_name: str
@@ -86,6 +88,7 @@ class SessionSettings:
     record: bool = True
     is_brief: bool = False
     places: Mapping[str, Place] = field(default_factory=dict)
+    warm: WarmPlace | None = None
 
 
 class Opening:
@@ -105,11 +108,19 @@ class Opening:
         self.settings = settings
         self.said: list[str] = []
         self.is_taken = False
-        self._jvm = None if is_java_up() else start_jvm(build_launch(settings, conf), self.said.append)
+        self._jvm = None if is_java_up() else self._begin(build_launch(settings, conf), conf)
         _import_pyspark()
         self._up: Future[SparkSession] = Future()
         self._thread = threading.Thread(target=self._open, args=(conf,), name="lakesql-session", daemon=True)
         self._thread.start()
+
+    def _begin(self, launch: Launch, conf: Mapping[str, str]) -> Jvm | WarmJvm:
+        """Java, which a former command has left, or which starts."""
+        if self.settings.warm is not None:
+            taken = take_java(self.settings.warm, launch, split_own(conf)[0], self.said.append)
+            if taken is not None:
+                return taken
+        return start_jvm(launch, self.said.append)
 
     def wait(self) -> SparkSession:
         """The session, active in this thread too. Raises ProfileError `jvm-failed` and `spark-refused`."""
@@ -119,17 +130,21 @@ class Opening:
 
     def drop(self) -> None:
         """End it and its Java at once: it has written nothing. One that an earlier session has left stays."""
-        if self._jvm is not None:
+        if isinstance(self._jvm, WarmJvm):
+            self._thread.join()
+            if self._up.exception() is None:
+                _give_back(self._up.result(), self._jvm.process)
+            else:
+                self._jvm.process.end()
+                _forget()
+        elif self._jvm is not None:
             kill_jvm(self._jvm.process)
             self._thread.join()
-            if is_java_up():
-                from lakesql.engine.spark.gateway import forget
-
-                forget()
+            _forget()
 
     def _open(self, conf: Mapping[str, str]) -> None:
         try:
-            self._up.set_result(_connect(self.settings, conf, self._jvm))
+            self._up.set_result(_connect(self.settings, conf, self._jvm, self.said.append))
         except BaseException as error:
             self._up.set_exception(error)
 
@@ -153,11 +168,13 @@ def open_session(
         ahead = None
     opening = ahead or Opening(settings)
     opening.is_taken = True
-    for text in opening.said:
+    for text in (said := [*opening.said]):
         say(text)
     try:
         meanwhile()
         session = opening.wait()
+        for text in opening.said[len(said) :]:
+            say(text)
         _check_names(say)
         _choose_way(session, say)
         return session
@@ -196,20 +213,27 @@ def _import_pyspark() -> None:
         import_module(name)
 
 
-def _connect(settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | None) -> SparkSession:
+def _connect(
+    settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | WarmJvm | None, say: Callable[[str], None]
+) -> SparkSession:
     """The session in this Java, once that is up, or in the one that is there."""
     if _is_local(settings.master) or not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
 
-    from lakesql.engine.spark.gateway import connect, remember_classes, start_session
+    from lakesql.engine.spark.gateway import connect, remember_classes, start_session, start_warm_session
 
     _redirect_python_logs(settings.log_file.with_suffix(".out"))
-    if jvm:
+    if isinstance(jvm, WarmJvm):
+        connect(*jvm.wait(say), jvm.process)
+    elif jvm:
         connect(*wait_for_jvm(jvm), jvm.process)
     try:
         _check_sql_settings(settings)
         remember_classes()
-        spark = start_session(conf)
+        if isinstance(jvm, WarmJvm):
+            spark = start_warm_session(*split_own(conf), is_new=jvm.is_new)
+        else:
+            spark = start_session(conf)
     except ProfileError:
         raise
     except Exception as error:
@@ -289,16 +313,50 @@ def _refused(error: Exception, settings: SessionSettings) -> ProfileError:
     return ProfileError.of("spark-refused", f"Spark does not start: {what}", why=why, place=place)
 
 
-def close_session(spark: SparkSession) -> None:
-    """End the session. Of one whose Java has ended by itself nothing is left to end."""
-    if _java_status(wait_s=0) is None:
+def close_session(spark: SparkSession, *, is_broken_off: bool = False) -> None:
+    """End the session, and leave its Java to the next command where that is so, and nothing was broken off.
+
+    Of one whose Java has ended by itself nothing is left to end.
+    """
+    process = _java_process()
+    if isinstance(process, WarmProcess):
+        if is_broken_off or process.poll() is not None:
+            process.end()
+            _forget()
+        else:
+            _give_back(spark, process)
+    elif _java_status(wait_s=0) is None:
         spark.stop()
+
+
+def _give_back(spark: SparkSession, process: WarmProcess) -> None:
+    from lakesql.engine.spark.gateway import leave_session
+
+    try:
+        is_in_order = leave_session(spark)
+    except Exception:  # whatever it is, nobody else is to meet it
+        is_in_order = False
+    if is_in_order:
+        process.give_back()
+    else:
+        process.end()
+        _forget()
+
+
+def _forget() -> None:
+    """Let pyspark forget a Java that has ended, if it knows one."""
+    if is_java_up():
+        from lakesql.engine.spark.gateway import forget
+
+        forget()
 
 
 def kill_java() -> None:
     """End the session's Java at once, and all queries with it: nothing of what they write becomes visible."""
     process = _java_process()
-    if process is not None:
+    if isinstance(process, WarmProcess):
+        process.end()
+    elif process is not None:
         kill_jvm(process)
 
 
@@ -324,7 +382,7 @@ def _java_status(wait_s: float) -> int | None:
         return None
 
 
-def _java_process() -> subprocess.Popen[bytes] | None:
+def _java_process() -> subprocess.Popen[bytes] | WarmProcess | None:
     """The session's Java; None where it was started by somebody else, or not yet."""
     from pyspark import SparkContext
 
@@ -351,6 +409,15 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
         conf["spark.executor.extraJavaOptions"] = f"{THREAD_STACK} {of_executors}".strip()
         conf["spark.jars"] = ",".join([*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])])
     return {"spark.redaction.regex": render_redaction(conf, find_secrets(os.environ)), **conf}
+
+
+def split_own(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A configuration as what a SparkContext has, and what each session may have of its own: its catalogs."""
+    own = {key: value for key, value in conf.items() if key.startswith(_OF_A_SESSION)}
+    return {key: value for key, value in conf.items() if key not in own}, own
+
+
+_OF_A_SESSION = ("spark.sql.catalog.", "spark.redaction.regex")
 
 
 def catalog_conf(catalog: Catalog) -> dict[str, str]:
@@ -402,7 +469,10 @@ def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iter
 
 def new_session(spark: SparkSession) -> SparkSession:
     """A session on the same Spark with temporary views of its own, and with the settings that `spark` began with."""
+    from lakesql.engine.spark.gateway import own_of, set_own
+
     session = spark.newSession()
+    set_own(session, own_of(spark))
     session.conf.set(_SHUFFLE_PARTITIONS, str(spark.conf.get(_SHUFFLE_PARTITIONS)))
     return session
 

@@ -1,0 +1,216 @@
+"""The process that keeps a Java between commands, lends it to one at a time, and ends it when nobody has used it for
+long."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lakesql.engine.spark.jvm import Jvm, kill_jvm, start_jvm, wait_for_jvm
+from lakesql.engine.spark.warm import ANSWER_S, KeeperOrder, receive, send
+from lakesql.errors import ProfileError
+
+MOST_COMMANDS = 200
+"""After so many commands Java is ended: what each of them leaves in its memory would add up."""
+
+EXIT_S = 90.0
+"""How long Java may take to end by itself, in which it may write the archive of its classes."""
+
+LOOK_S = 1.0
+"""How often the keeper looks whether Java and the socket are still there."""
+
+
+def main() -> None:
+    """Keep a Java as the order on stdin says, in a process that nobody waits for."""
+    order: KeeperOrder = pickle.loads(sys.stdin.buffer.read())
+    if os.fork():
+        os._exit(0)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    os.umask(0o077)
+    lease = socket.socket(fileno=order.lease)
+    os.chdir(order.folder)  # an address of a socket is short: its folder's path may be longer
+    lock = os.open(f"{order.name}.lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        send(lease, {"busy": True})
+        return
+    send(lease, {"started": True})
+    _keep(order, lease)
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
+
+
+def _keep(order: KeeperOrder, lease: socket.socket) -> None:
+    path = f"{order.name}.sock"
+    jvm = _start(order, lease)
+    if jvm is None:
+        return
+    started, address = jvm
+    os.chdir(order.folder)
+    Path(path).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(8)
+    seen = Path(path).stat()
+    keeper = _Keeper(order, started, listener, (seen.st_dev, seen.st_ino), address, lease)
+    try:
+        keeper.lend(is_new=True)
+        keeper.run()
+    finally:
+        keeper.close()
+
+
+def _start(order: KeeperOrder, lease: socket.socket) -> tuple[Jvm, tuple[int, str]] | None:
+    """Java, once it is up, and where it listens; None where it does not come up, which the command hears.
+
+    It has the folder of the command that has started it, as a Java of its own would have.
+    """
+    os.chdir(order.directory)
+    try:
+        jvm = start_jvm(order.launch, lambda text: send(lease, {"say": text}))
+        return jvm, wait_for_jvm(jvm)
+    except ProfileError as error:
+        (problem,) = error.problems
+        said = {"condition": problem.condition, "what": problem.what, "why": problem.why, "fix": problem.fix}
+        send(lease, {"problem": said})
+        return None
+
+
+@dataclass(slots=True)
+class _Keeper:
+    order: KeeperOrder
+    jvm: Jvm
+    listener: socket.socket
+    inode: tuple[int, int]
+    address: tuple[int, str]
+    lease: socket.socket | None
+    lent: int = 0
+    idle_since: float = field(default_factory=time.monotonic)
+    waiting: list[socket.socket] = field(default_factory=list)
+    is_over: bool = False
+
+    def run(self) -> None:
+        """Lend Java until it ends, is to end, or nobody has asked for it for long."""
+        while not self.is_over:
+            heard = [self.listener, *([self.lease] if self.lease else [])]
+            readable, _, _ = select.select(heard, [], [], LOOK_S)
+            if self.lease in readable:
+                self._hear_lease()
+            if self.listener in readable:
+                self._answer()
+            self._look()
+
+    def lend(self, *, is_new: bool) -> None:
+        """Tell who has taken Java where it listens."""
+        assert self.lease is not None
+        port, secret = self.address
+        self.lent += 1
+        with contextlib.suppress(OSError):
+            send(self.lease, {"port": port, "secret": secret, "pid": self.jvm.process.pid, "new": is_new})
+
+    def _hear_lease(self) -> None:
+        """What the command says at its end. One that says nothing has died: what it was doing ends with its Java."""
+        assert self.lease is not None
+        self.lease.settimeout(ANSWER_S)
+        try:
+            said = receive(self.lease, bytearray())
+        except (OSError, ValueError):
+            said = None
+        if said is None or "done" not in said or self.lent >= MOST_COMMANDS:
+            kill_jvm(self.jvm.process)
+            self.is_over = True
+        self.lease.close()
+        self.lease, self.idle_since = None, time.monotonic()
+
+    def _answer(self) -> None:
+        connection, _ = self.listener.accept()
+        connection.settimeout(ANSWER_S)
+        try:
+            said = receive(connection, bytearray()) if _is_own(connection) else None
+            if said is not None:
+                self._answer_to(connection, said)
+                return
+        except (OSError, ValueError):
+            pass
+        connection.close()
+
+    def _answer_to(self, connection: socket.socket, said: dict[str, Any]) -> None:
+        if self.lease is not None:
+            send(connection, {"busy": True})
+        elif said.get("take") == self.order.fingerprint:
+            connection.settimeout(None)
+            self.lease = connection
+            self.lend(is_new=False)
+            return
+        elif "leave" in said or said.get("replace"):
+            send(connection, {"ending": True})
+            self.waiting.append(connection)  # it is closed when all is over
+            self.is_over = True
+            return
+        else:
+            send(connection, {"other": True})
+        connection.close()
+
+    def _look(self) -> None:
+        status = self.jvm.process.poll()
+        if status is not None:
+            if self.lease is not None:
+                with contextlib.suppress(OSError):
+                    send(self.lease, {"ended": status})
+            self.is_over = True
+        elif self.lease is None:
+            is_unused = time.monotonic() - self.idle_since > self.order.idle_s
+            self.is_over = self.is_over or is_unused or not self._is_reachable()
+
+    def _is_reachable(self) -> bool:
+        """Whether the socket is still the one that this keeper has made: somebody may have removed the folder."""
+        try:
+            seen = Path(f"{self.order.name}.sock").stat()
+        except OSError:
+            return False
+        return (seen.st_dev, seen.st_ino) == self.inode
+
+    def close(self) -> None:
+        """End Java, and remove the socket."""
+        if self._is_reachable():
+            Path(f"{self.order.name}.sock").unlink()
+        self.listener.close()
+        process = self.jvm.process
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        if not self.waiting:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(EXIT_S)
+        kill_jvm(process)
+        for connection in self.waiting:
+            connection.close()
+
+
+def _is_own(connection: socket.socket) -> bool:
+    """Whether the process at the other end is this user's, where the system says so."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", said)[1] == os.getuid())
+
+
+if __name__ == "__main__":
+    main()

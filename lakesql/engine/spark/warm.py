@@ -1,0 +1,301 @@
+"""A Java that one command leaves to the next, with Spark up in it: how a command takes it, and gives it back.
+
+What stays is Java with its SparkContext, held by a process of its own (`keeper.py`); Python is always new, and so is
+the session. The keeper answers at a socket in a folder of the project that only its user can enter. It lends its Java
+to one command at a time, and only to one that would start the very same: of the same version, jars, settings, folder,
+environment and secrets. A command that ends otherwise than by giving it back, ends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import select
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lakesql import __version__
+from lakesql.engine.spark.jvm import Launch
+from lakesql.errors import ProfileError
+from lakesql.secrets import without_secrets
+
+IN_USE = "The warm Spark of this target is in use by another command: this one starts its own, which ends with it."
+UNSAFE = "The folder {folder} is open to other users: no warm Spark is left in it, and none is taken."
+
+ANSWER_S = 5.0
+"""A keeper answers within this, or is taken for dead."""
+
+END_S = 15.0
+"""How long a keeper that is to end may take, before another one is started."""
+
+_NO_MATTER = ("_", "SHLVL", "OLDPWD", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST")
+"""Variables that a shell sets, and that change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmPlace:
+    """Where a command finds the Java of the one before: by which names, in the order in which they are looked for, and
+    how long it stays unused. The last name is that of the one that it starts itself."""
+
+    folder: Path
+    names: tuple[str, ...]
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperOrder:
+    """What a keeper is started with. `lease` is the number of its end of the connection to who starts it, in
+    `directory`."""
+
+    launch: Launch
+    folder: Path
+    name: str
+    idle_s: float
+    fingerprint: str
+    lease: int
+    directory: Path
+
+
+@dataclass(slots=True)
+class WarmProcess:
+    """A Java that is lent: what is asked of a process, asked of its keeper. It ends when the connection breaks."""
+
+    lease: socket.socket
+    pid: int = 0
+    returncode: int | None = None
+    _read: bytearray = field(default_factory=bytearray)
+
+    def poll(self) -> int | None:
+        """The status with which it has ended, None while it runs."""
+        if self.returncode is None and select.select([self.lease], [], [], 0)[0]:
+            said = receive(self.lease, self._read)
+            self.returncode = int(said["ended"]) if said and "ended" in said else -9
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """The status with which it ends. Raises `TimeoutExpired`."""
+        if self.returncode is None and not select.select([self.lease], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("java", timeout)
+        status = self.poll()
+        assert status is not None
+        return status
+
+    def give_back(self) -> None:
+        """Leave it to the next command."""
+        self._close({"done": True})
+
+    def end(self) -> None:
+        """End it at once."""
+        self._close({"end": True})
+        self.returncode = -9
+
+    def _close(self, said: Mapping[str, Any]) -> None:
+        try:
+            send(self.lease, said)
+            self.lease.shutdown(socket.SHUT_WR)
+            self.lease.settimeout(ANSWER_S)
+            while self.lease.recv(4096):  # until the keeper has taken it
+                pass
+        except OSError:
+            pass  # it is dead, and its Java with it
+        self.lease.close()
+
+
+@dataclass(slots=True)
+class WarmJvm:
+    """A Java that was taken or is being started; `wait` says where it listens. `is_new`: nothing runs in it yet."""
+
+    process: WarmProcess
+    is_new: bool
+    address: tuple[int, str] | None = None
+
+    def wait(self, say: Callable[[str], None]) -> tuple[int, str]:
+        """The port and the secret to connect with. Raises ProfileError (`jvm-failed`)."""
+        while self.address is None:
+            said = receive(self.process.lease, self.process._read)
+            if said is None:
+                raise ProfileError.of("jvm-failed", "The process that keeps Java for later commands has ended.")
+            if "say" in said:
+                say(said["say"])
+            elif "problem" in said:
+                raise ProfileError.of(**said["problem"])
+            else:
+                self._take(said)
+        return self.address
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        self.address = int(said["port"]), str(said["secret"])
+        self.process.pid = int(said["pid"])
+
+
+def take_java(place: WarmPlace, launch: Launch, conf: Mapping[str, str], say: Callable[[str], None]) -> WarmJvm | None:
+    """The Java that a former command has left, or one that is started to be left; None where another command uses it,
+    or where the folder is not only this user's, which `say` hears."""
+    place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not is_private(place.folder):
+        say(UNSAFE.format(folder=place.folder))
+        return None
+    fingerprint = fingerprint_of(launch, conf)
+    for name in place.names:
+        connection = reach_keeper(place.folder, name)
+        if connection is None:
+            continue
+        said = _ask(connection, {"take": fingerprint, "replace": name == place.names[-1]})
+        if "port" in said:
+            jvm = WarmJvm(WarmProcess(connection), is_new=False)
+            jvm._take(said)
+            return jvm
+        if "busy" in said and name == place.names[-1]:
+            connection.close()
+            say(IN_USE)
+            return None
+        _await_end(connection)
+    return _start_keeper(place, launch, fingerprint, say)
+
+
+def fingerprint_of(launch: Launch, conf: Mapping[str, str]) -> str:
+    """What tells a Java from any other that a command would start: no other is taken."""
+    jars = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(launch.jars)]
+    environ = {name: value for name, value in launch.environ.items() if name not in _NO_MATTER}
+    facts = {
+        "lakesql": f"{__version__} {Path(__file__).parent}",
+        "python": [sys.executable, sys.version, version("pyspark")],
+        "java": [str(launch.java.binary), launch.java.build],
+        "jars": jars,
+        "class_path": launch.class_path,
+        "options": launch.options,
+        "conf": sorted(conf.items()),
+        "environ": sorted(environ.items()),
+        "secrets": launch.secrets.forms,
+        "folder": str(Path.cwd()),
+        "log": str(launch.log_file),
+    }
+    return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def end_keepers(folder: Path) -> tuple[list[str], list[str]]:
+    """End every Java that commands have left in a folder: the names of those, and of those that are in use."""
+    ended: list[str] = []
+    in_use: list[str] = []
+    if not folder.is_dir() or not is_private(folder):
+        return [], []
+    for path in sorted(folder.glob("*.sock")):
+        connection = reach_keeper(folder, path.stem)
+        if connection is None:
+            path.unlink(missing_ok=True)
+            continue
+        is_busy = "busy" in _ask(connection, {"leave": True})
+        _await_end(connection)
+        (in_use if is_busy else ended).append(path.stem)
+    return ended, in_use
+
+
+def is_private(folder: Path) -> bool:
+    """Whether a folder is this user's, no link, and nobody else can enter it."""
+    seen = folder.lstat()
+    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
+
+
+def reach_keeper(folder: Path, name: str) -> socket.socket | None:
+    """A connection to the keeper of this name; None where there is none, or none of this user's."""
+    path = folder / f"{name}.sock"
+    try:
+        seen = path.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISSOCK(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        return None
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(ANSWER_S)
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        connection.connect(short_path(path, opened))
+    except OSError:  # a keeper that was killed leaves its socket
+        connection.close()
+        return None
+    finally:
+        os.close(opened)
+    return connection
+
+
+def short_path(path: Path, folder: int) -> str:
+    """A name of a socket that fits into an address: 100 bytes, which the path of a project may be longer than."""
+    through = f"/proc/self/fd/{folder}/{path.name}"
+    return through if len(os.fsencode(path)) > 100 and Path("/proc/self/fd").is_dir() else str(path)
+
+
+def send(connection: socket.socket, said: Mapping[str, Any]) -> None:
+    """Send one line of JSON."""
+    connection.sendall(json.dumps(said).encode() + b"\n")
+
+
+def receive(connection: socket.socket, read: bytearray) -> dict[str, Any] | None:
+    """The next line of JSON; None at the end of the connection. `read` has what was read beyond the former line."""
+    while b"\n" not in read:
+        try:
+            part = connection.recv(65_536)
+        except ConnectionError:
+            return None
+        if not part:
+            return None
+        read += part
+    line, _, rest = bytes(read).partition(b"\n")
+    read[:] = rest
+    said: dict[str, Any] = json.loads(line)
+    return said
+
+
+def _ask(connection: socket.socket, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a keeper; an empty one where it has ended."""
+    try:
+        send(connection, said)
+        answer = receive(connection, bytearray())
+    except OSError:
+        return {}
+    connection.settimeout(None)
+    return answer or {}
+
+
+def _await_end(connection: socket.socket) -> None:
+    """Wait until a keeper that is to end has done so: it closes the connection last."""
+    connection.settimeout(END_S)
+    try:
+        while connection.recv(4096):
+            pass
+    except OSError:
+        pass
+    connection.close()
+
+
+def _start_keeper(place: WarmPlace, launch: Launch, fingerprint: str, say: Callable[[str], None]) -> WarmJvm | None:
+    own, other = socket.socketpair()
+    order = KeeperOrder(launch, place.folder, place.names[-1], place.idle_s, fingerprint, other.fileno(), Path.cwd())
+    output = launch.log_file.with_suffix(".out")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("ab") as printed:
+        started = subprocess.Popen(
+            [sys.executable, "-P", "-m", "lakesql.engine.spark.keeper"],
+            stdin=subprocess.PIPE,
+            stdout=printed,
+            stderr=printed,
+            env=without_secrets(os.environ),
+            pass_fds=(other.fileno(),),
+            start_new_session=True,
+        )
+    other.close()
+    started.communicate(pickle.dumps(order))  # it leaves a process behind, and ends
+    said = receive(own, read := bytearray())
+    if said is None or "busy" in said:
+        own.close()
+        say(IN_USE)
+        return None
+    return WarmJvm(WarmProcess(own, _read=read), is_new=True)
