@@ -13,7 +13,10 @@ LOGGED = ("lakesql.log*", "spark.log*", "spark.out*", "java-crash-*")
 @click.command("clean", cls=Command)
 @click.pass_obj
 def command(given: Given) -> None:
-    """Remove lakesql's own files from target/ and logs/. Tables, checkpoints and other files stay."""
+    """Remove lakesql's own files from target/ and logs/. Tables, checkpoints and other files stay.
+
+    A Spark that commands have left there for the next one is ended first, if no command uses it.
+    """
     import shutil
 
     from lakesql.cli.options import find_directory, find_outputs
@@ -21,7 +24,17 @@ def command(given: Given) -> None:
     from lakesql.project.files import read_project
 
     outputs = read_project(find_directory(given.options), find_outputs(given.options)).outputs
-    for folder, patterns in ((outputs.target, WRITTEN), (outputs.logs, LOGGED)):
+    in_use: list[str] = []
+    if outputs.warm.is_dir():
+        from lakesql.engine.spark.warm import end_keepers
+
+        ended, in_use = end_keepers(outputs.warm)
+        for name in ended:
+            say(f"Ended the warm Spark of {name}", given.options)
+        for name in in_use:
+            say(f"The warm Spark of {name} is in use, and goes on", given.options)
+    written = WRITTEN if in_use else (*WRITTEN, "warm")
+    for folder, patterns in ((outputs.target, written), (outputs.logs, LOGGED)):
         if folder.is_symlink() or not folder.is_dir():
             continue
         for path in (path for pattern in patterns for path in folder.glob(pattern)):

@@ -114,8 +114,6 @@ async def assistant(
     """A client, by the SDK, of `lakesql mcp` in a shop."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
     given = {**kept, **SECRETS, "PYTHONPATH": str(ROOT), **(environ or {})}
-    server = StdioServerParameters(
-        command=sys.executable, args=["-m", "lakesql", "mcp", *options], cwd=shop, env=given
-    )
+    server = StdioServerParameters(command=sys.executable, args=["-m", "lakesql", "mcp", *options], cwd=shop, env=given)
     async with Client(server) as client:
         yield Assistant(client, [])

@@ -152,7 +152,10 @@ class _Keeper:
         connection.close()
 
     def _answer_to(self, connection: socket.socket, said: dict[str, Any]) -> None:
-        if self.lease is not None:
+        if "who" in said:
+            facts = {"java": self.jvm.process.pid, "keeper": os.getpid(), "in_use": self.lease is not None}
+            send(connection, {**facts, "commands": self.lent})
+        elif self.lease is not None:
             send(connection, {"busy": True})
         elif said.get("take") == self.order.fingerprint:
             connection.settimeout(None)

@@ -199,6 +199,17 @@ def end_keepers(folder: Path) -> tuple[list[str], list[str]]:
     return ended, in_use
 
 
+def read_keeper(folder: Path, name: str) -> dict[str, Any]:
+    """What a keeper says of itself: the processes, how many commands it has served, and whether one uses it; nothing
+    where there is none."""
+    connection = reach_keeper(folder, name)
+    if connection is None:
+        return {}
+    said = _ask(connection, {"who": True})
+    connection.close()
+    return said
+
+
 def is_private(folder: Path) -> bool:
     """Whether a folder is this user's, no link, and nobody else can enter it."""
     seen = folder.lstat()
