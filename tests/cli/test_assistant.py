@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,11 @@ from typing import Any
 import anyio
 import pytest
 
+from lakesql.cli.assistant import server
+from lakesql.cli.assistant.worker import Call
+from lakesql.cli.options import Options
 from lakesql.conditions import CONDITIONS
+from lakesql.errors import RunError
 from lakesql.secrets import find_secrets
 from tests.cli.assistant_project import ELSEWHERE, ROOT, SECRETS, WRITTEN, Assistant, assistant, digest_of, make_shop
 
@@ -354,6 +359,15 @@ def test_a_tool_that_takes_too_long_is_ended(shop: Path) -> None:
         assert (await client.call("explain", name="nowhere"))["problems"]
 
     ask(shop, questions, "--timeout", "10 milliseconds")
+
+
+def test_a_process_that_dies_is_the_tools_error(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = Call("explain", {"name": "bad-call"}, Options(project_dir=shop), tmp_path, False, False)
+    assert anyio.run(server.ask, call, 60.0)["answer"]["condition"] == "bad-call"
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(RunError) as raised:
+        anyio.run(server.ask, call, 60.0)
+    assert [problem.condition for problem in raised.value.problems] == ["tool-ended"]
 
 
 def test_tests_run_where_they_are_allowed(tmp_path: Path) -> None:

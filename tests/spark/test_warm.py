@@ -1,4 +1,4 @@
-"""A Spark that one command leaves to the next: by whom it is found, what it keeps of the one before, and how it ends."""
+"""A Spark that one command leaves to the next: who finds it, what it keeps, and how it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lakesql.cli.init import write_project
-from lakesql.engine.spark.warm import IN_USE, read_keeper, reach_keeper
+from lakesql.engine.spark.warm import IN_USE, reach_keeper, read_keeper
 
 REPOSITORY = Path(__file__).parents[2]
 ENDS_WITHIN_S = 120.0
@@ -70,7 +70,8 @@ class Shop:
         (self.folder / "profiles.yml").write_text(
             "shop:\n  target: dev\n  outputs:\n    dev:\n      run: once\n"
             f"      spark: {{master: 'local[2]', warm: {idle}, conf: {conf}}}\n"
-            "      catalog: {name: lake, type: sql, uri: 'sqlite:///.lakesql/catalog.db', warehouse: .lakesql/warehouse}\n"
+            "      catalog: {name: lake, type: sql, uri: 'sqlite:///.lakesql/catalog.db',"
+            " warehouse: .lakesql/warehouse}\n"
             "      namespace: shop\n      checkpoints: .lakesql/checkpoints\n"
             "      connections:\n        shop: {type: recorded, path: streams/recorded}\n"
         )

@@ -123,8 +123,9 @@ async def ask(call: Call, timeout_s: float) -> dict[str, Any]:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(read, "answer", process.stdout)
                 tasks.start_soon(read, "notes", process.stderr)
-                await process.stdin.send(call.render().encode())
-                await process.stdin.aclose()
+                with suppress(anyio.BrokenResourceError):  # it has ended, which its status says
+                    await process.stdin.send(call.render().encode())
+                    await process.stdin.aclose()
             code = await process.wait()
     except TimeoutError:
         what = f"'{call.tool}' has taken longer than {timeout_s:g} seconds, and was ended."
