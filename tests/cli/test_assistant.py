@@ -124,9 +124,9 @@ HOSTILE_CALLS: list[tuple[str, dict[str, Any], str | None]] = [
     ("ls", {"select": ["result:error"]}, "results-missing"),
     ("ls", {"select": ["orders'; DROP TABLE lake.shop.orders; --"]}, None),
     ("ls", {"select": ["selector:../../profiles"]}, "unknown-selector"),
-    ("ls", {"select": ["--state", "/etc"]}, None),
+    ("ls", {"select": ["--state", "/etc"]}, "bad-selector"),
     ("ls", {"select": ["orders"] * 51}, "bad-tool-call"),
-    ("ls", {"select": ["+" * 400 + "orders"]}, None),
+    ("ls", {"select": ["+" * 400 + "orders"]}, "bad-selector"),
     ("ls", {"select": {"toString": "orders"}}, "bad-tool-call"),
     ("ls", {"resource_type": "secret"}, "bad-tool-call"),
     ("ls", {"project_dir": "/"}, "bad-tool-call"),
@@ -362,6 +362,7 @@ def test_a_tool_that_takes_too_long_is_ended(shop: Path) -> None:
 
 
 def test_a_process_that_dies_is_the_tools_error(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     call = Call("explain", {"name": "bad-call"}, Options(project_dir=shop), tmp_path, False, False)
     assert anyio.run(server.ask, call, 60.0)["answer"]["condition"] == "bad-call"
     monkeypatch.setattr(sys, "executable", shutil.which("false"))

@@ -40,7 +40,6 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
-    os.umask(0o077)
     lease = socket.socket(fileno=order.lease)
     os.chdir(order.folder)  # an address of a socket is short: its folder's path may be longer
     lock = os.open(f"{order.name}.lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
@@ -66,7 +65,9 @@ def _keep(order: KeeperOrder, lease: socket.socket) -> None:
     os.chdir(order.folder)
     Path(path).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
+    usual = os.umask(0o077)  # so that it is nobody else's from the beginning; what Java writes is as a run writes it
     listener.bind(path)
+    os.umask(usual)
     listener.listen(8)
     seen = Path(path).stat()
     keeper = _Keeper(order, started, listener, (seen.st_dev, seen.st_ino), address, lease)

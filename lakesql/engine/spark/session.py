@@ -91,6 +91,10 @@ class SessionSettings:
     warm: WarmPlace | None = None
 
 
+TAKEN_WITHIN_S = 10.0
+"""So long a session in a warm Java is waited for, before it is given back, or else ended."""
+
+
 class Opening:
     """A session that comes up in a thread of its own, in a Java that was started for it.
 
@@ -131,11 +135,12 @@ class Opening:
     def drop(self) -> None:
         """End it and its Java at once: it has written nothing. One that an earlier session has left stays."""
         if isinstance(self._jvm, WarmJvm):
-            self._thread.join()
-            if self._up.exception() is None:
+            self._thread.join(0 if self._jvm.is_new else TAKEN_WITHIN_S)
+            if self._up.done() and self._up.exception() is None:
                 _give_back(self._up.result(), self._jvm.process)
             else:
                 self._jvm.process.end()
+                self._thread.join()
                 _forget()
         elif self._jvm is not None:
             kill_jvm(self._jvm.process)

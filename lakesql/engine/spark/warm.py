@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import select
 import socket
 import stat
@@ -37,8 +38,11 @@ ANSWER_S = 5.0
 END_S = 15.0
 """How long a keeper that is to end may take, before another one is started."""
 
-_NO_MATTER = ("_", "SHLVL", "OLDPWD", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST")
-"""Variables that a shell sets, and that change nothing."""
+_NO_MATTER = re.compile(
+    r"_|SHLVL|OLDPWD|COLUMNS|LINES|TERM|TERM_.+|COLORTERM|NO_COLOR|WINDOWID|STY|TMUX.*|SSH_(TTY|CLIENT|CONNECTION)|"
+    r"XDG_SESSION_ID|VSCODE_.+|PS1|PROMPT.*|PYTEST_CURRENT_TEST|LAKESQL_.+"
+)
+"""Variables that tell one terminal from another, and lakesql's own, which Java does not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,8 @@ def take_java(place: WarmPlace, launch: Launch, conf: Mapping[str, str], say: Ca
 def fingerprint_of(launch: Launch, conf: Mapping[str, str]) -> str:
     """What tells a Java from any other that a command would start: no other is taken."""
     jars = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(launch.jars)]
-    environ = {name: value for name, value in launch.environ.items() if name not in _NO_MATTER}
+    environ = {name: value for name, value in launch.environ.items() if not _NO_MATTER.fullmatch(name)}
+    os.umask(umask := os.umask(0o077))
     facts = {
         "lakesql": f"{__version__} {Path(__file__).parent}",
         "python": [sys.executable, sys.version, version("pyspark")],
@@ -177,6 +182,7 @@ def fingerprint_of(launch: Launch, conf: Mapping[str, str]) -> str:
         "environ": sorted(environ.items()),
         "secrets": launch.secrets.forms,
         "folder": str(Path.cwd()),
+        "umask": umask,
         "log": str(launch.log_file),
     }
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()
