@@ -16,6 +16,7 @@ from lakesql.engine.spark.session import (
     Opening,
     SessionSettings,
     check_java,
+    check_warm,
     close_session,
     open_session,
 )
@@ -106,6 +107,7 @@ def open_spark(
     is_broken_off = True
     try:
         yield session, opened[0]
+        check_warm()
         is_broken_off = False
     except Exception:
         check_java()

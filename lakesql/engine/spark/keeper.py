@@ -65,7 +65,7 @@ def _keep(order: KeeperOrder, lease: socket.socket) -> None:
     os.chdir(order.folder)
     Path(path).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    usual = os.umask(0o077)  # so that it is nobody else's from the beginning; what Java writes is as a run writes it
+    usual = os.umask(0o177)  # so that it is nobody else's from the beginning; what Java writes is as a run writes it
     listener.bind(path)
     os.umask(usual)
     listener.listen(8)

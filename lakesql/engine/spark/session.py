@@ -369,11 +369,25 @@ def check_java() -> None:
     """Raise `RunError` (`java-ended`) where the session's Java has ended: whatever else was raised came of that."""
     status = _java_status(wait_s=0.5)  # the connection breaks some time before the process is gone
     if status is not None:
-        raise RunError.of(
-            "java-ended",
-            f"Java ended with status {status}, and all queries with it.",
-            why="Nothing of the batches that were being written is visible; the next run takes them up again.",
-        ) from None
+        raise _java_ended(status) from None
+
+
+def check_warm() -> None:
+    """Raise `RunError` (`java-ended`) where a warm Java has ended under a command that has heard of it by its models.
+
+    It may take a second to end once its keeper is dead, in which a model fails without it being known why.
+    """
+    process = _java_process()
+    if isinstance(process, WarmProcess) and process.is_lost:
+        raise _java_ended(process.returncode)
+
+
+def _java_ended(status: int | None) -> RunError:
+    return RunError.of(
+        "java-ended",
+        f"Java ended with status {status}, and all queries with it.",
+        why="Nothing of the batches that were being written is visible; the next run takes them up again.",
+    )
 
 
 def _java_status(wait_s: float) -> int | None:

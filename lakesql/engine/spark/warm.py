@@ -76,6 +76,7 @@ class WarmProcess:
     lease: socket.socket
     pid: int = 0
     returncode: int | None = None
+    is_ended_here: bool = False
     _read: bytearray = field(default_factory=bytearray)
 
     def poll(self) -> int | None:
@@ -93,12 +94,18 @@ class WarmProcess:
         assert status is not None
         return status
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended, and not because this command has ended it."""
+        return not self.is_ended_here and self.poll() is not None
+
     def give_back(self) -> None:
         """Leave it to the next command."""
         self._close({"done": True})
 
     def end(self) -> None:
         """End it at once."""
+        self.is_ended_here = self.returncode is None
         self._close({"end": True})
         self.returncode = -9
 
