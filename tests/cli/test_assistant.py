@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from lakesql.cli.assistant import server
-from lakesql.cli.assistant.worker import Call
+from lakesql.cli.assistant.worker import ToolCall
 from lakesql.cli.options import Options
 from lakesql.conditions import CONDITIONS
 from lakesql.errors import RunError
@@ -363,7 +363,7 @@ def test_a_tool_that_takes_too_long_is_ended(shop: Path) -> None:
 
 def test_a_process_that_dies_is_the_tools_error(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    call = Call("explain", {"name": "bad-call"}, Options(project_dir=shop), tmp_path, False, False)
+    call = ToolCall("explain", {"name": "bad-call"}, Options(project_dir=shop), tmp_path, False, False)
     assert anyio.run(server.ask, call, 60.0)["answer"]["condition"] == "bad-call"
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(RunError) as raised:

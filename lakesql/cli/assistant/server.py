@@ -22,7 +22,7 @@ from mcp.server.stdio import stdio_server
 from lakesql import __version__
 from lakesql.cli.assistant.masked import protected_values, redact_all
 from lakesql.cli.assistant.tools import Allowance, AssistantTool, find_tool, listed_tools, read_arguments
-from lakesql.cli.assistant.worker import Call, describe_problem
+from lakesql.cli.assistant.worker import ToolCall, describe_problem
 from lakesql.cli.options import Options, find_directory
 from lakesql.cli.project import profile_folders
 from lakesql.errors import LakesqlError, RunError, UsageError
@@ -83,7 +83,7 @@ class AssistantServer:
     async def _ask(self, tool: AssistantTool, arguments: dict[str, Any]) -> dict[str, Any]:
         changes = tool.allowance is not None
         async with self.changing if changes else self.reading:
-            call = Call(tool.name, arguments, self.options, self.scratch, changes, tool.reads_tables)
+            call = ToolCall(tool.name, arguments, self.options, self.scratch, changes, tool.reads_tables)
             return await ask(call, self.run_timeout_s if changes else self.timeout_s)
 
 
@@ -102,7 +102,7 @@ async def serve(options: Options, allowed: Collection[Allowance], timeout_s: flo
             await server.run(read, write, server.create_initialization_options())
 
 
-async def ask(call: Call, timeout_s: float) -> dict[str, Any]:
+async def ask(call: ToolCall, timeout_s: float) -> dict[str, Any]:
     """What the process of a call answers, with what it says beside as `notes`.
 
     Raises `RunError` (`tool-timeout`), where it is ended, and (`tool-ended`) where it ends by itself.

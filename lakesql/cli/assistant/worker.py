@@ -26,7 +26,7 @@ from lakesql.project.files import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A call that was checked, on the way to its process. Reading tools write to `scratch` alone, where they find
     what those before them have worked out."""
 
@@ -60,13 +60,13 @@ def _paths(options: Options) -> dict[str, Path]:
     return {name: path.absolute() for name, path in found.items() if path is not None}
 
 
-def read_call(text: str) -> Call:
-    """The call that `Call.render` has written."""
+def read_call(text: str) -> ToolCall:
+    """The call that `ToolCall.render` has written."""
     said = json.loads(text)
     folders: dict[str, Any] = {name: Path(said["options"][name]) for name in _FOLDERS if name in said["options"]}
     options = Options(target=said["options"]["target"], vars=said["options"]["vars"], **folders)
     arguments = {name: tuple(it) if isinstance(it, list) else it for name, it in said["arguments"].items()}
-    return Call(said["tool"], arguments, options, Path(said["scratch"]), said["changes"], said["reads_tables"])
+    return ToolCall(said["tool"], arguments, options, Path(said["scratch"]), said["changes"], said["reads_tables"])
 
 
 def main() -> None:
@@ -83,10 +83,10 @@ def main() -> None:
     reply.close()
 
 
-def _answer(call: Call) -> Answer:
+def _answer(call: ToolCall) -> Answer:
     results = find_outputs(call.options).target
     if call.changes:
-        from lakesql.cli.assistant.changes import CHANGES
+        from lakesql.cli.assistant.allowed import CHANGES
 
         return CHANGES[call.tool](Question(call.options, call.arguments, results))
     own = replace(call.options, target_path=call.scratch / "target", log_path=call.scratch / "logs")

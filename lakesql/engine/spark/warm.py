@@ -1,6 +1,6 @@
 """A Java that one command leaves to the next, with Spark up in it: how a command takes it, and gives it back.
 
-What stays is Java with its SparkContext, held by a process of its own (`keeper.py`); Python is always new, and so is
+What stays is Java with its SparkContext, held by a process of its own (`keep_java.py`); Python is always new, and so is
 the session. The keeper answers at a socket in a folder of the project that only its user can enter. It lends its Java
 to one command at a time, and only to one that would start the very same: of the same version, jars, settings, folder,
 environment and secrets. A command that ends otherwise than by giving it back, ends it.
@@ -307,7 +307,7 @@ def _start_keeper(place: WarmPlace, launch: Launch, fingerprint: str, say: Calla
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("ab") as printed:
         started = subprocess.Popen(
-            [sys.executable, "-P", "-m", "lakesql.engine.spark.keeper"],
+            [sys.executable, "-P", "-m", "lakesql.engine.spark.keep_java"],
             stdin=subprocess.PIPE,
             stdout=printed,
             stderr=printed,

@@ -70,7 +70,7 @@ def _keep(order: KeeperOrder, lease: socket.socket) -> None:
     os.umask(usual)
     listener.listen(8)
     seen = Path(path).stat()
-    keeper = _Keeper(order, started, listener, (seen.st_dev, seen.st_ino), address, lease)
+    keeper = _JavaKeeper(order, started, listener, (seen.st_dev, seen.st_ino), address, lease)
     try:
         keeper.lend(is_new=True)
         keeper.run()
@@ -95,7 +95,7 @@ def _start(order: KeeperOrder, lease: socket.socket) -> tuple[Jvm, tuple[int, st
 
 
 @dataclass(slots=True)
-class _Keeper:
+class _JavaKeeper:
     order: KeeperOrder
     jvm: Jvm
     listener: socket.socket
