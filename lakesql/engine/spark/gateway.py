@@ -111,6 +111,10 @@ def leave_session(session: SparkSession) -> bool:
     """
     context, gateway = session.sparkContext, SparkContext._gateway
     assert gateway is not None
+    if (
+        gateway._callback_server is not None
+    ):  # Java has called this process: what it still has of it would be waited for
+        return False
     shared = session._jsparkSession.sharedState()
     is_quiet = bool(shared.activeStreamingQueries().isEmpty())
     shared.cacheManager().clearCache()
@@ -122,7 +126,6 @@ def leave_session(session: SparkSession) -> bool:
     context._jsc = None  # so that the SparkContext of Java goes on
     context.stop()
     SparkSession._instantiatedSession = SparkSession._activeSession = None
-    gateway.shutdown_callback_server()
     gateway.close(keep_callback_server=True)
     forget()
     return is_quiet
