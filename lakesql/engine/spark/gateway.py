@@ -111,9 +111,7 @@ def leave_session(session: SparkSession) -> bool:
     """
     context, gateway = session.sparkContext, SparkContext._gateway
     assert gateway is not None
-    if (
-        gateway._callback_server is not None
-    ):  # Java has called this process: what it still has of it would be waited for
+    if gateway._callback_server is not None:  # Java has called this process, and would be waited for
         return False
     shared = session._jsparkSession.sharedState()
     is_quiet = bool(shared.activeStreamingQueries().isEmpty())
