@@ -97,7 +97,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
     if _wants_valid_text(select):
         checks = (*checks, check_of_text(select.columns or (), select.text_of_bytes, model.place))
         writing = model.config.writing(replace(reads, is_traced=True))
-        select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
+        select = _with_feed_key(replace(select, writing=writing, checks=checks))
     problems = [
         *_check_columns(select),
         *_check_sizes(select),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,34 +16,10 @@ from lakesql.run.schemas import pull_schemas
 from tests.messages import framed, message_of
 from tests.servers.apicurio import Apicurio
 from tests.servers.broker import Broker, Message
-from tests.servers.process import running
 from tests.spark.project import Project
 
 VERSIONS = 12
 COLUMNS = {"id": {"type": "bigint", "required": True}, "name": "string", **{f"f{n}": "string" for n in range(VERSIONS)}}
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
-    with running(Apicurio(tmp_path_factory.mktemp("registry"))) as found:
-        yield found
-
-
-@pytest.fixture
-def project(new_project: Callable[[], Project], broker: Broker, registry: Apicurio) -> Project:
-    """An empty project whose connections are the broker and the registry."""
-    project = new_project()
-    project.connections = {
-        "broker": {"type": "kafka", "bootstrap_servers": broker.servers},
-        "schemas": {"type": "registry", "url": registry.url},
-    }
-    return project
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """A name of the test's own."""
-    return str(request.node.name)
 
 
 def version(number: int) -> str:

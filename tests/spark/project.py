@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -289,6 +290,19 @@ class Project:
 
 class Fields(dict[str, Any]):
     """The fields of a recorded line, where `Project.record` is to write others than those it makes up."""
+
+
+def in_bytes(value: bytes | None, key: bytes | None = None, **more: Any) -> Fields:
+    """A recorded line whose value and key are bytes; a tombstone where it has no value."""
+    written = {"value": value, "key": key}
+    encoded = {f"{name}_base64": b64encode(each).decode() for name, each in written.items() if each is not None}
+    return Fields({"value": None, **encoded, **more} if value is None else {**encoded, **more})
+
+
+def use_schema_folder(project: Project) -> None:
+    """Give the project a registry, `schemas`, which is its folder of that name."""
+    project.connections = {**project.connections, "schemas": {"type": "registry", "path": "schemas"}}
+    (project.directory / "schemas").mkdir()
 
 
 def run_manifest(

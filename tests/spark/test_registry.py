@@ -19,7 +19,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted
 from lakesql.run.bind import bind_select
-from tests.spark.project import Fields, Project
+from tests.spark.project import Project, in_bytes, use_schema_folder
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
@@ -78,16 +78,11 @@ def framed(id_: int, content: bytes, size: int = 4) -> bytes:
     return b"\0" + id_.to_bytes(size, "big") + content
 
 
-def line(value: bytes, **more: Any) -> Fields:
-    return Fields({"value_base64": base64.b64encode(value).decode(), **more})
-
-
 @pytest.fixture
 def project(new_project: Callable[[], Project]) -> Project:
     """A project whose registry is a folder."""
     project = new_project()
-    project.connections = {**project.connections, "schemas": {"type": "registry", "path": "schemas"}}
-    (project.directory / "schemas").mkdir()
+    use_schema_folder(project)
     return project
 
 
@@ -115,7 +110,7 @@ def test_each_record_is_read_by_the_schema_it_was_written_with(project: Project)
                 body(V3, {**base, "id": number + 2, "customer": "c", "state": "paid", "country": "BE", "tags": ["a"]}),
             ),
         ]
-    project.record("orders", map(line, values))
+    project.record("orders", map(in_bytes, values))
     project.run().check()
     rows = project.rows("landed", "id")
     expected = []
@@ -145,7 +140,7 @@ def test_what_cannot_be_read_is_a_dead_letter_that_says_why(project: Project) ->
         b'{"id":1}': "it does not begin with a byte 0 and the 4 bytes of a schema's id",
         b"\0\0\0": "it does not begin with a byte 0 and the 4 bytes of a schema's id",
     }
-    project.record("orders", map(line, [framed(7, good), *bad, framed(7, good)]))
+    project.record("orders", map(in_bytes, [framed(7, good), *bad, framed(7, good)]))
     project.run().check()
     assert [row["id"] for row in project.rows("landed")] == [1, 1]
     letters = project.rows("landed__dead_letter")
@@ -158,15 +153,15 @@ def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(project: P
     declare(project, max_per_batch=1)
     project.model("landed", "SELECT id, country FROM {orders}", mode="append")
     row = {"amount": Decimal("1.00"), "at": AT, "state": "new"}
-    project.record("orders", [line(framed(7, body(V1, {**row, "id": 1, "gone": ""})))])
+    project.record("orders", [in_bytes(framed(7, body(V1, {**row, "id": 1, "gone": ""})))])
     register(project, 9, V2)
-    project.record("orders", [line(framed(9, body(V2, {**row, "id": 2, "country": "DE"})))])
+    project.record("orders", [in_bytes(framed(9, body(V2, {**row, "id": 2, "country": "DE"})))])
     ran = project.run().check()
     assert len(ran.of(BatchCommitted)) == 2
     assert project.rows("landed", "id") == [{"id": 1, "country": None}, {"id": 2, "country": "DE"}]
     for file in (project.directory / "schemas").iterdir():
         file.unlink()
-    project.record("orders", [line(framed(7, body(V1, {**row, "id": 3, "gone": ""})))])
+    project.record("orders", [in_bytes(framed(7, body(V1, {**row, "id": 3, "gone": ""})))])
     project.run().check()
     assert project.rows("landed", "id")[-1] == {"id": 3, "country": "NL"}
 
@@ -180,7 +175,7 @@ def test_other_wire_forms(project: Project, wire: str, size: int) -> None:
     content = body(V1, {"id": 1, "cust": "c", "amount": Decimal("1.00"), "at": AT, "state": "new", "gone": ""})
     named = base64.b64encode(id_.to_bytes(8, "big")).decode()
     headers = [["apicurio.value.contentId", None, named]]
-    project.record("orders", [line(framed(id_, content, 8) if size else content, headers=[] if size else headers)])
+    project.record("orders", [in_bytes(framed(id_, content, 8) if size else content, headers=[] if size else headers)])
     project.run().check()
     # The column's former name is said by a schema that has not been seen.
     assert project.rows("landed") == [{"id": 1, "customer": None}]
@@ -208,7 +203,7 @@ def test_a_model_that_keeps_state_reads_the_model_that_lands_the_stream(project:
     )
     row = {"amount": Decimal("1.00"), "state": "new", "gone": ""}
     times = [AT, AT, AT + timedelta(hours=3)]
-    project.record("orders", [line(framed(7, body(V1, {**row, "id": 1, "at": at}))) for at in times])
+    project.record("orders", [in_bytes(framed(7, body(V1, {**row, "id": 1, "at": at}))) for at in times])
     project.run().check()
     project.run().check()
     assert [row["n"] for row in project.rows("counted")] == [2]
@@ -222,8 +217,8 @@ def test_keyed_modes_read_them_too(project: Project) -> None:
     project.model("versions", "SELECT id, customer, at FROM {orders}", mode="scd2", keys="id", sequence_by="at")
     row = {"amount": Decimal("1.00"), "state": "new"}
     later = AT + timedelta(hours=1)
-    project.record("orders", [line(framed(9, body(V3, {**row, "id": 1, "customer": "new", "at": later})))])
-    project.record("orders", [line(framed(7, body(V1, {**row, "id": 1, "cust": "old", "at": AT, "gone": ""})))])
+    project.record("orders", [in_bytes(framed(9, body(V3, {**row, "id": 1, "customer": "new", "at": later})))])
+    project.record("orders", [in_bytes(framed(7, body(V1, {**row, "id": 1, "cust": "old", "at": AT, "gone": ""})))])
     project.run().check()
     assert project.rows("newest") == [{"id": 1, "customer": "new", "at": later}]
     assert [(row["customer"], row["at"]) for row in project.rows("versions", "at")] == [("old", AT), ("new", later)]
@@ -234,7 +229,7 @@ def test_a_preview_reads_what_nobody_has_looked_up_yet(project: Project) -> None
     declare(project)
     project.model("landed", "SELECT id FROM {orders}", mode="append")
     row = {"amount": Decimal("1.00"), "at": AT, "state": "new", "gone": "", "id": 5}
-    project.record("orders", [line(framed(7, body(V1, row))), line(framed(8, b""))])
+    project.record("orders", [in_bytes(framed(7, body(V1, row))), in_bytes(framed(8, b""))])
     manifest = project.manifest()
     bound = bind_select(manifest, build_select(manifest, "landed"))
     session = project.lake.session.newSession()
@@ -249,14 +244,10 @@ def test_json_behind_the_id_of_its_schema(project: Project, wire: str, size: int
     project.model("landed", "SELECT id, name, _record.key AS key FROM {things}", mode="append")
     project.model("newest", "SELECT id, name FROM {things}", mode="upsert", keys="id")
 
-    def keyed(key: bytes, value: bytes | None) -> Fields:
-        in_base64 = {"key_base64": base64.b64encode(key).decode()}
-        return Fields(in_base64 if value is None else {**in_base64, "value_base64": base64.b64encode(value).decode()})
-
     values = [framed(3, b'{"id":1,"name":"a"}', size), framed(4, b'{"id":2,"name":"b"}', size), b'{"id":3}']
     bad = framed(3, b'{"id":"x"}', size)
     keys = [framed(9, str(number).encode(), size) for number in (1, 2, 3)]
-    project.record("things", [*map(keyed, keys, values), keyed(keys[0], bad), keyed(keys[1], None)])
+    project.record("things", [*map(in_bytes, values, keys), in_bytes(bad, keys[0]), in_bytes(None, keys[1])])
     project.run().check()
     assert [(row["id"], row["name"]) for row in project.rows("landed", "id")] == [(1, "a"), (2, "b"), (3, None)]
     assert [row["key"] for row in project.rows("landed", "id")] == keys

@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from tests.spark.project import Fields, Project
+from tests.spark.project import Fields, Project, in_bytes, use_schema_folder
 
 KEY = {"type": "record", "name": "Key", "namespace": "shop.items", "fields": [{"name": "id", "type": "long"}]}
 NUMERIC = {
@@ -64,14 +64,13 @@ class Feed:
         return self.line((before or after)["id"], framed(id_, envelope(fields), row))
 
     def line(self, key: int, value: bytes | None) -> Fields:
-        found = {"key_base64": base64.b64encode(framed(1, KEY, {"id": key})).decode()}
-        return Fields(found if value is None else {**found, "value_base64": base64.b64encode(value).decode()})
+        return in_bytes(value, framed(1, KEY, {"id": key}))
 
 
 @pytest.fixture
 def project(new_project: Callable[[], Project]) -> Project:
     project = new_project()
-    project.connections = {**project.connections, "schemas": {"type": "registry", "path": "schemas"}}
+    use_schema_folder(project)
     project.write("schemas/1.avsc", json.dumps(KEY))
     project.write("schemas/2.avsc", json.dumps(envelope(FIELDS)))
     options = {"format": "avro", "registry": "schemas", "envelope": "debezium", "key": ["id"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from lakesql.run.prepare import RunContext
 from lakesql.run.replay import bind_letters, replay_followed
 from tests.messages import framed, message_of
 from tests.servers.memory_registry import MemoryRegistry, open_memory_registry, wire
-from tests.spark.project import Fields, Lake, Project
+from tests.spark.project import Lake, Project, in_bytes
 
 SUBJECT = "orders-value"
 FILE = f"streams/schemas/{SUBJECT}.avsc"
@@ -60,7 +59,7 @@ def pull(project: Project, schema: Mapping[str, Any]) -> None:
 
 
 def send(project: Project, *values: bytes) -> None:
-    project.record("orders", [Fields(value_base64=base64.b64encode(each).decode(), value=None) for each in values])
+    project.record("orders", map(in_bytes, values))
 
 
 def types(project: Project, model: str = "all_orders") -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from lakesql.events import BatchCommitted
 from tests.messages import framed, message_of
-from tests.spark.project import Fields, Project
+from tests.spark.project import Project, in_bytes, use_schema_folder
 
 HEAD = 'syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto"; '
 V1 = HEAD + (
@@ -38,16 +38,11 @@ COLUMNS = {
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
-def line(value: bytes, **more: Any) -> Fields:
-    return Fields({"value_base64": base64.b64encode(value).decode(), **more})
-
-
 @pytest.fixture
 def project(new_project: Callable[[], Project]) -> Project:
     """A project whose registry is a folder."""
     project = new_project()
-    project.connections = {**project.connections, "schemas": {"type": "registry", "path": "schemas"}}
-    (project.directory / "schemas").mkdir()
+    use_schema_folder(project)
     return project
 
 
@@ -87,7 +82,7 @@ def test_each_record_is_read_by_the_schema_it_was_written_with(project: Project)
                 "place": {"city": "Ede"},
             },
         ]
-    project.record("orders", map(line, values))
+    project.record("orders", map(in_bytes, values))
     project.run().check()
     assert project.rows("landed", "id") == expected
 
@@ -112,7 +107,7 @@ def test_what_cannot_be_read_is_a_dead_letter_that_says_why(project: Project) ->
         framed(7, strange): "state: 5 is no number of enum shop.Order.State",
         b"\0\0\0": "it does not begin with a byte 0 and the 4 bytes of a schema's id",
     }
-    project.record("orders", map(line, [framed(7, good), *bad, framed(7, b""), framed(7, good)]))
+    project.record("orders", map(in_bytes, [framed(7, good), *bad, framed(7, b""), framed(7, good)]))
     project.run().check()
     assert project.rows("landed", "id") == [
         {"id": 0, "cust": "", "state": "NEW"},
@@ -127,15 +122,15 @@ def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(project: P
     project.write("schemas/7.proto", V1)
     declare(project, {"id": "bigint", "country": "string"}, max_per_batch=1)
     project.model("landed", "SELECT id, country FROM {orders}", mode="append")
-    project.record("orders", [line(framed(7, order(V1, id=1)))])
+    project.record("orders", [in_bytes(framed(7, order(V1, id=1)))])
     project.write("schemas/9.proto", V2)
-    project.record("orders", [line(framed(9, order(V2, id=2, country="DE")))])
+    project.record("orders", [in_bytes(framed(9, order(V2, id=2, country="DE")))])
     ran = project.run().check()
     assert len(ran.of(BatchCommitted)) == 2
     assert project.rows("landed", "id") == [{"id": 1, "country": None}, {"id": 2, "country": "DE"}]
     for file in (project.directory / "schemas").iterdir():
         file.unlink()
-    project.record("orders", [line(framed(7, order(V1, id=3)))])
+    project.record("orders", [in_bytes(framed(7, order(V1, id=3)))])
     project.run().check()
     assert project.rows("landed", "id")[-1] == {"id": 3, "country": None}
 
@@ -146,7 +141,7 @@ def test_batches_of_ids_that_are_known_are_read_by_one_plan(project: Project) ->
     project.model("landed", "SELECT id, state FROM {orders}", mode="append")
     for number in range(4):
         values = [framed(7, order(V1, id=number * 10 + each, state=each % 2)) for each in range(5)]
-        project.record("orders", [*map(line, values), line(framed(7, b"\x08"))])
+        project.record("orders", [*map(in_bytes, values), in_bytes(framed(7, b"\x08"))])
     ran = project.run().check()
     assert len(ran.of(BatchCommitted)) == 4
     states = ("NEW", "OLD")
@@ -166,7 +161,7 @@ def test_other_wire_forms(project: Project, wire: str, size: int) -> None:
     body = order(V1, id=1, cust="c").SerializeToString()
     values = [body, b"\x07\x0a\x05Order" + body, b""]
     before = b"\0" + id_.to_bytes(8, "big") if size else b""
-    project.record("orders", [line(before + each, headers=headers) for each in values])
+    project.record("orders", [in_bytes(before + each, headers=headers) for each in values])
     project.run().check()
     assert project.rows("landed", "id") == [{"id": 0, "cust": ""}, *[{"id": 1, "cust": "c"}] * 2]
 
@@ -183,8 +178,8 @@ def test_what_a_column_cannot_hold_is_a_dead_letter_that_names_it(project: Proje
         "counts: not a map<string,int>, or out of its range": {"counts": {"a": 2**40}},
     }
     declare(project, {name: kind for name, kind in columns.items() if name != "tags"})
-    project.record("orders", [line(framed(7, order(V2, **fields))) for fields in bad.values()])
-    project.record("orders", [line(framed(7, order(V2, id=1, place={"city": "7"}, counts={"a": 1})))])
+    project.record("orders", [in_bytes(framed(7, order(V2, **fields))) for fields in bad.values()])
+    project.record("orders", [in_bytes(framed(7, order(V2, id=1, place={"city": "7"}, counts={"a": 1})))])
     project.run().check()
     assert project.rows("landed") == [{"id": 1, "big": 0}]
     assert {row["detail"] for row in project.rows("landed__dead_letter")} == bad.keys()
@@ -192,7 +187,7 @@ def test_what_a_column_cannot_hold_is_a_dead_letter_that_names_it(project: Proje
 
 def test_a_type_that_holds_itself_ends_the_batch_until_it_is_declared_as_deep_as_wanted(project: Project) -> None:
     project.write("schemas/7.proto", V1 + " message Node { Node next = 1; Order order = 2; }")
-    record = line(framed(7, b"", b"\2\2"))
+    record = in_bytes(framed(7, b"", b"\2\2"))
     project.record("orders", [record])
     project.model("landed", "SELECT * FROM {orders}", mode="append")
     declare(project, {"next": "string"}, message="shop.Node")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import random
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
@@ -15,7 +14,7 @@ import pytest
 from lakesql.events import Noted
 from lakesql.names import NO_VALUE
 from tests.servers.memory_registry import MemoryRegistry, open_memory_registry, wire
-from tests.spark.project import Fields, Lake, Project
+from tests.spark.project import Lake, Project, in_bytes
 
 COLUMNS = {
     "id": {"type": "bigint", "required": True},
@@ -46,8 +45,7 @@ def shop(lake: Lake, tmp_path: Path, registry: MemoryRegistry, request: pytest.F
 
 
 def send(project: Project, values: list[bytes | None], partition: int = 0) -> None:
-    encoded = (None if value is None else base64.b64encode(value).decode() for value in values)
-    project.record("orders", [Fields(value_base64=each, value=None) for each in encoded], partition=partition)
+    project.record("orders", map(in_bytes, values), partition=partition)
 
 
 def record(*fields: Any, name: str = "shop.Order") -> dict[str, Any]:
