@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -14,7 +15,8 @@ from lakesql.location import absolute
 
 Wire = Literal["confluent", "apicurio", "apicurio_headers"]
 """Where a record says which schema it was written with: in a byte 0 and an id of 4 bytes before its value, in a byte 0
-and an id of 8 bytes, or in the header `apicurio.value.contentId`, with nothing before the value."""
+and an id of 8 bytes, or in the header `apicurio.value.contentId` or `apicurio.value.globalId`, with nothing before the
+value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Registry:
         "Its URL, of Apicurio the one that ends with `/apis/ccompat/v7`; several with commas between.", default=""
     )
     path: str = option(
-        "Instead of a URL, a folder: `<id>.avsc` is the schema that records name by this id.",
+        "Instead of a URL, a folder: `<id>.avsc` is the schema that records name by this id, `global-<id>.avsc` the "
+        "one that they name by this global id of Apicurio's.",
         default="",
     )
     user: str = option("The user who logs in, with `password`.", default="")
@@ -47,6 +50,17 @@ class Registry:
     def name(self) -> str:
         """Where it is, in words."""
         return self.url or self.path
+
+    @property
+    def apicurio_url(self) -> str:
+        """The URL of Apicurio's own interface, which stands beside the one as Confluent's; '' of another registry."""
+        found = [_APICURIO.fullmatch(each.strip()) for each in self.url.split(",")]
+        return ",".join(f"{each[1]}/apis/registry" for each in found if each) if all(found) else ""
+
+    @property
+    def has_globals(self) -> bool:
+        """Whether it says what Apicurio's global ids stand for."""
+        return bool(self.path or self.apicurio_url)
 
     @property
     def digest(self) -> str:
@@ -81,6 +95,8 @@ class Registry:
             what = f"'{key}' of connection '{name}' has a key of its own."
             yield Problem("registry-options", what, fix=f"Write `{_OWN[key]}`.", place=node.key_place("options"))
 
+
+_APICURIO = re.compile(r"(https?://.+)/apis/ccompat/v\d+/?")
 
 _OWN: Mapping[str, str] = {
     "url": "url",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from lakesql.errors import ProfileError, TransientError, explain_missing
 from lakesql.registry.connection import Registry
-from lakesql.registry.registered import Registered
+from lakesql.registry.registered import Registered, global_of
 from lakesql.registry.schema_kinds import SCHEMA_KINDS, AvroKind, SchemaKind
 from lakesql.secrets import find_secrets
 
@@ -30,8 +33,41 @@ def fetch_schema(registry: Registry, id_: int) -> Registered | None:
     """
     if registry.path:
         return _read_schema(Path(registry.path), id_)
-    found = _ask(registry, "get_schema", id_)
+    number = global_of(id_)
+    content = id_ if number is None else fetch_content_id(registry, number)
+    found = None if content is None else _ask(registry, "get_schema", content)
     return None if found is None else _registered(registry, id_, found)
+
+
+def fetch_content_id(registry: Registry, number: int) -> int | None:
+    """The id of what stands in the version that has a global id of Apicurio's; None where there is none. Raises what
+    `fetch_schema` does."""
+    found = _ask_apicurio(registry, "v3/search/versions", {"globalId": number})
+    if found is not None:
+        return next((int(each["contentId"]) for each in found["versions"]), None)
+    return _content_id_of_two(registry, number)
+
+
+def _content_id_of_two(registry: Registry, number: int) -> int | None:
+    """The same of Apicurio 2, which finds what has the version, and lists the versions of that."""
+    found = _ask_apicurio(registry, "v2/search/artifacts", {"globalId": number})
+    for artifact in (found or {}).get("artifacts", ()):
+        group, name = (quote(str(artifact.get(key) or "default"), safe="") for key in ("groupId", "id"))
+        for offset in count(0, _PAGE):
+            page = _ask_apicurio(
+                registry, f"v2/groups/{group}/artifacts/{name}/versions", {"limit": _PAGE, "offset": offset}
+            )
+            versions = (page or {}).get("versions", ())
+            for each in versions:
+                if each["globalId"] == number:
+                    return int(each["contentId"])
+            if len(versions) < _PAGE:
+                break
+    return None
+
+
+_PAGE = 100
+"""How many versions Apicurio is asked for at a time."""
 
 
 def fetch_newest(registry: Registry, subject: str) -> Registered | None:
@@ -71,11 +107,17 @@ def check_registry(registry: Registry) -> str:
 def _read_schema(folder: Path, id_: int) -> Registered | None:
     """The schema of an id as a folder has it, which has the files that it imports too."""
     for kind in SCHEMA_KINDS.values():
-        file = folder / f"{id_}{kind.suffix}"
+        file = folder / schema_file(id_, kind)
         if file.is_file():
             text = file.read_text("utf-8")
             return kind.with_others(id_, text, read_imported(folder, kind.imports(text), kind))
     return None
+
+
+def schema_file(id_: int, kind: SchemaKind) -> str:
+    """What the file with the schema of an id is called in a folder."""
+    number = global_of(id_)
+    return f"{id_}{kind.suffix}" if number is None else f"global-{number}{kind.suffix}"
 
 
 def read_imported(folder: Path, names: Iterable[str], kind: SchemaKind) -> list[tuple[str, str]]:
@@ -141,9 +183,19 @@ def _client(registry: Registry) -> Any:
 
 def _ask(registry: Registry, what: str, *arguments: Any) -> Any:
     """What the client's method answers; None where the registry has no such thing."""
-    client = _client(registry)
+    return _answer_of(registry, partial(getattr(_client(registry), what), *arguments))
+
+
+def _ask_apicurio(registry: Registry, path: str, query: Mapping[str, int]) -> Any:
+    """What Apicurio's own interface answers; None where there is no such thing."""
+    # Its client in the one of Confluent's, which logs in as that does: there is no other one for Python.
+    client = _client(replace(registry, url=registry.apicurio_url))._rest_client
+    return _answer_of(registry, partial(client.get, path, dict(query)))
+
+
+def _answer_of(registry: Registry, ask: Callable[[], Any]) -> Any:
     try:
-        return getattr(client, what)(*arguments)
+        return ask()
     except Exception as error:  # of the library, of its HTTP client, and of the system's sockets
         status = getattr(error, "http_status_code", None)
         if status in (404, 422):

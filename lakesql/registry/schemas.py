@@ -18,7 +18,8 @@ class StreamSchemas:
 
     `versions` are the ids of the subject's versions in their order, as far back as they were asked for: to the one that
     the project keeps. `missing` are ids that the registry does not have. `kind` is what the stream's schemas are,
-    `message` the one of Protobuf that its records are, where it says so.
+    `message` the one of Protobuf that its records are, where it says so. `has_globals`: the registry says what the
+    global ids stand for that headers have (`of_global`).
     """
 
     wire: Wire
@@ -28,6 +29,7 @@ class StreamSchemas:
     versions: tuple[int, ...] = ()
     kind: str = "AVRO"
     message: str = ""
+    has_globals: bool = False
 
     @property
     def ids(self) -> frozenset[int]:
@@ -36,7 +38,7 @@ class StreamSchemas:
 
     def by_newness(self) -> list[Registered]:
         """The schemas, the subject's newest one first, then by falling ids."""
-        return sorted(self.known, key=lambda each: (each.id != self.newest, -each.id))
+        return sorted(self.known, key=lambda each: (each.id != self.newest, -abs(each.id)))
 
     def after(self, pulled: Registered) -> tuple[Registered, ...] | None:
         """The schemas that are newer than that of a file, in their order; None where the file's is not among them.
@@ -45,7 +47,7 @@ class StreamSchemas:
         before keeps its id.
         """
         by_id = {each.id: each for each in self.known}
-        ordered = [by_id[id_] for id_ in self.versions or sorted(by_id) if id_ in by_id]
+        ordered = [by_id[id_] for id_ in self.versions or sorted(by_id, key=abs) if id_ in by_id]
         same = [number for number, each in enumerate(ordered) if is_same_schema(each, pulled)]
         return tuple(ordered[same[-1] + 1 :]) if same else None
 

@@ -123,7 +123,8 @@ def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
     registry = find_registry(manifest, stream)
     checkpoints = manifest.target.checkpoints.rstrip("/")
     folder = f"{checkpoints}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
-    schemas = StreamSchemas(stream.wire, kind=stream.record_format.schema_kind, message=stream.message)
+    kind = stream.record_format.schema_kind
+    schemas = StreamSchemas(stream.wire, kind=kind, message=stream.message, has_globals=registry.has_globals)
     return replace(binding, registry=registry, schemas=schemas, schemas_folder=folder)
 
 

@@ -223,7 +223,8 @@ class _StreamOptions:
     )
     wire: Wire = option(
         "With a `registry`: where a value names its schema. `confluent`: in a byte 0 and 4 bytes before it. "
-        "`apicurio`: in a byte 0 and 8 bytes. `apicurio_headers`: in the record's header `apicurio.value.contentId`.",
+        "`apicurio`: in a byte 0 and 8 bytes. `apicurio_headers`: in the record's header `apicurio.value.contentId` or "
+        "`apicurio.value.globalId`.",
         default="confluent",
     )
     subject: str = option(

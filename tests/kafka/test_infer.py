@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +14,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from lakesql.cli.main import run_command
 from tests.servers.apicurio import Apicurio
 from tests.servers.broker import Broker, Message
-from tests.servers.process import running
 from tests.spark.project import Project
 
 
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
-    with running(Apicurio(tmp_path_factory.mktemp("registry"))) as found:
-        yield found
-
-
 @pytest.fixture
-def project(
-    new_project: Callable[[], Project], broker: Broker, registry: Apicurio, monkeypatch: pytest.MonkeyPatch
-) -> Project:
-    """An empty project whose connections are the broker and the registry."""
-    project = new_project()
-    project.connections = {
-        "broker": {"type": "kafka", "bootstrap_servers": broker.servers},
-        "schemas": {"type": "registry", "url": registry.url},
-    }
+def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The project with its profile, as the command's."""
     project.manifest()
     monkeypatch.chdir(project.directory)
     return project

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import urllib.request
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
+import fastavro
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
@@ -156,6 +159,41 @@ def test_a_contract_that_is_pulled_follows_the_subject(
         {"id": 3, "title": "n3", "f0": "3-0", "f1": "d1", "f2": "d2"},
         {"id": 4, "title": "n4", "f0": "4-0", "f1": "4-1", "f2": "4-2"},
     ]
+
+
+def test_global_ids_in_headers_are_resolved_by_apicurio(
+    project: Project, broker: Broker, registry: Apicurio, topic: str
+) -> None:
+    """The same content under two subjects has two global ids, none of which is its content id."""
+    client = SchemaRegistryClient({"url": registry.url})
+    subjects = [f"{topic}-other", f"{topic}-value"]
+    contents = {client.register_schema(subject, Schema(json.dumps(version(0)), "AVRO")) for subject in subjects}
+    newer = client.register_schema(subjects[1], Schema(json.dumps(version(1)), "AVRO"))
+    numbers = {}
+    for subject in subjects:
+        with urllib.request.urlopen(f"{registry.own_url}/v3/groups/default/artifacts/{subject}/versions") as answer:
+            for each in json.load(answer)["versions"]:
+                numbers[subject, each["contentId"]] = each["globalId"]
+    assert len(contents) == 1 and len({*numbers.values()} - contents) >= 2
+
+    def sent(number: int, global_id: int, id_: int) -> Message:
+        body = BytesIO()
+        fastavro.schemaless_writer(body, fastavro.parse_schema(version(number)), row(number, id_))
+        headers = (("apicurio.value.globalId", global_id.to_bytes(8, "big")),)
+        return Message(body.getvalue(), headers=headers)
+
+    broker.create_topic(topic)
+    old = [sent(0, global_id, at) for at, ((_, id_), global_id) in enumerate(numbers.items()) if id_ in contents]
+    broker.produce(topic, [*old, sent(1, numbers[subjects[1], newer], 9), sent(0, 10**6, 10)])
+    columns = {"id": "bigint", "title": "string", "f0": "string", "f1": "string"}
+    options = {"connection": "broker", "topic": topic, "format": "avro", "registry": "schemas"}
+    project.stream("things", columns, wire="apicurio_headers", **options)
+    project.model("landed", "SELECT * FROM {things}", mode="append")
+    project.run().check()
+    found = {each["id"]: (each["f0"], each["f1"]) for each in project.rows("landed")}
+    assert found == {**{at: (f"{at}-0", "d1") for at in range(len(old))}, 9: ("9-0", "9-1")}
+    (letter,) = project.rows("landed__dead_letter")
+    assert letter["detail"] == "schema of global id 1000000 is not in the registry"
 
 
 def test_a_subject_that_is_not_there_is_named(project: Project, registry: Apicurio) -> None:

@@ -23,6 +23,7 @@ class Apicurio:
         self._output = directory / "apicurio.log"
         self._process: subprocess.Popen[bytes] | None = None
         (self._port,) = free_ports(1)
+        self.own_url = f"http://{LOOPBACK}:{self._port}/apis/registry"
         self.url = f"http://{LOOPBACK}:{self._port}/apis/ccompat/v7"
 
     def start(self) -> None:

@@ -19,6 +19,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted
 from lakesql.run.bind import bind_select
+from tests.servers.memory_registry import open_memory_registry
 from tests.spark.project import Project, in_bytes, use_schema_folder
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -166,6 +167,11 @@ def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(project: P
     assert project.rows("landed", "id")[-1] == {"id": 3, "country": "NL"}
 
 
+def header(of: str, id_: int, size: int = 8) -> list[Any]:
+    """A header of Apicurio's serializers, as a recorded line has it."""
+    return [f"apicurio.value.{of}", None, base64.b64encode(id_.to_bytes(size, "big")).decode()]
+
+
 @pytest.mark.parametrize(("wire", "size"), [("apicurio", 8), ("apicurio_headers", 0)])
 def test_other_wire_forms(project: Project, wire: str, size: int) -> None:
     id_ = 2**40 + 7
@@ -173,12 +179,61 @@ def test_other_wire_forms(project: Project, wire: str, size: int) -> None:
     declare(project, wire=wire)
     project.model("landed", "SELECT id, customer FROM {orders}", mode="append")
     content = body(V1, {"id": 1, "cust": "c", "amount": Decimal("1.00"), "at": AT, "state": "new", "gone": ""})
-    named = base64.b64encode(id_.to_bytes(8, "big")).decode()
-    headers = [["apicurio.value.contentId", None, named]]
-    project.record("orders", [in_bytes(framed(id_, content, 8) if size else content, headers=[] if size else headers)])
+    headers = [header("contentId", id_)]
+    none = b"\0" + b"\xff" * 8 + content  # no id is as high
+    values = [framed(id_, content, 8) if size else content, none]
+    project.record("orders", [in_bytes(value, headers=[] if size else headers) for value in values[: 1 + bool(size)]])
     project.run().check()
     # The column's former name is said by a schema that has not been seen.
     assert project.rows("landed") == [{"id": 1, "customer": None}]
+    assert project.reasons("landed") == ({"unparsable": 1} if size else {})
+
+
+def test_global_ids_of_apicurio_are_counted_apart(project: Project) -> None:
+    """Content id 7 and global id 7 are two schemas."""
+    register(project, 7, V1)
+    project.write("schemas/global-7.avsc", json.dumps(V3))
+    declare(project, wire="apicurio_headers")
+    project.model("landed", "SELECT id, customer, country FROM {orders}", mode="append")
+    base = {"amount": Decimal("1.00"), "at": AT, "state": "new"}
+    old = body(V1, {**base, "id": 1, "cust": "c", "gone": ""})
+    new = body(V3, {**base, "id": 2, "customer": "g", "country": "BE", "tags": []})
+    content, of_global = header("contentId", 7), header("globalId", 7)
+    lines = [
+        in_bytes(old, headers=[content]),
+        in_bytes(new, headers=[of_global]),
+        in_bytes(old, headers=[of_global, content]),
+    ]
+    wrong = {
+        b"a": ([header("globalId", 8)], "schema of global id 8 is not in the registry"),
+        b"b": ([], NAMELESS),
+        b"c": ([header("globalId", 7, 9)], NAMELESS),
+        b"d": ([header("contentId", 7, 4)], NAMELESS),
+    }
+    project.record("orders", [*lines, *(in_bytes(value, headers=headers) for value, (headers, _) in wrong.items())])
+    project.run().check()
+    rows = [(row["id"], row["customer"], row["country"]) for row in project.rows("landed", "id")]
+    assert rows == [(1, "c", "NL"), (1, "c", "NL"), (2, "g", "BE")]
+    letters = {row["value"]: row["detail"] for row in project.rows("landed__dead_letter")}
+    assert letters == {value: said for value, (_, said) in wrong.items()}
+
+
+NAMELESS = "it has no header apicurio.value.contentId or apicurio.value.globalId of eight bytes"
+
+
+def test_global_ids_that_no_interface_of_apicurios_resolves_are_dead_letters(project: Project) -> None:
+    with open_memory_registry() as registry:
+        project.connections = {**project.connections, "schemas": {"type": "registry", "url": registry.url}}
+        registry.register("orders-value", V1)
+        declare(project, {"id": "bigint"}, wire="apicurio_headers")
+        project.model("landed", "SELECT id FROM {orders}", mode="append")
+        value = body(V1, {"id": 1, "amount": Decimal("1.00"), "at": AT, "state": "new", "gone": ""})
+        lines = [in_bytes(value, headers=[header(name, 1)]) for name in ("contentId", "globalId")]
+        project.record("orders", lines)
+        project.run().check()
+    assert project.rows("landed") == [{"id": 1}]
+    (letter,) = project.rows("landed__dead_letter")
+    assert "apicurio.value.globalId" in letter["detail"] and "/apis/ccompat/v7" in letter["detail"]
 
 
 def test_a_model_that_keeps_state_reads_the_model_that_lands_the_stream(project: Project) -> None:

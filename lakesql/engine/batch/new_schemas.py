@@ -203,7 +203,7 @@ def _with_ids(raw: DataFrame, binding: StreamBinding, schemas: StreamSchemas) ->
     registry = binding.registry
     assert registry is not None, "a stream with schemas has a registry"
     sides = ("key", "value") if binding.has_changes else ("value",)
-    ids = F.explode(F.array(*(written_id(schemas.wire, side) for side in sides))).alias("id")
+    ids = F.explode(F.array(*(written_id(schemas, side) for side in sides))).alias("id")
     named = raw.select(ids).where(F.col("id").isNotNull()).distinct().collect()
     known = {each.id for each in schemas.known}
     asked = sorted({int(row["id"]) for row in named} - known)

@@ -13,7 +13,7 @@ from lakesql.engine.records.cases import first_of
 from lakesql.engine.records.frame import body_of, nameless, schema_id
 from lakesql.registry.avro import parse_avro
 from lakesql.registry.connect_schema import connect_schema, without_meanings
-from lakesql.registry.registered import Registered
+from lakesql.registry.registered import Registered, say_schema
 from lakesql.registry.schema_error import SchemaError
 from lakesql.registry.schemas import StreamSchemas
 
@@ -82,9 +82,10 @@ def _reader(each: Registered) -> Callable[[Column], Column] | None:
 def _misread(side: str, schemas: StreamSchemas) -> Column:
     id_, read = F.col(_IDS)[side], F.col(f"{_READ}{side}")
     is_there = F.col(side).isNotNull()
-    said = F.when(is_there & id_.isNull(), F.concat(F.lit(f"the {side}: "), nameless(schemas.wire, side)))
+    said = F.when(is_there & id_.isNull(), F.concat(F.lit(f"the {side}: "), nameless(schemas, side)))
     for each in sorted(schemas.missing):
-        said = said.when(id_ == each, F.lit(f"the {side}: schema id {each} is not in the registry"))
-    unread = F.concat(F.lit(f"the {side}: schema id "), id_.cast("string"), F.lit(" cannot be read"))
-    said = said.when(is_there & read.isNull(), unread)
+        said = said.when(id_ == each, F.lit(f"the {side}: {say_schema(each)} is not in the registry"))
+    for known in schemas.known:
+        if _reader(known) is None:
+            said = said.when(id_ == known.id, F.lit(f"the {side}: {say_schema(known.id)} cannot be read"))
     return said.when(is_there & ~read["is_whole"], F.lit(f"the {side}: {MISFIT}"))

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from lakesql.engine.records.cases import first_of
 from lakesql.registry.connection import Wire
+from lakesql.registry.registered import global_of, say_schema
 from lakesql.registry.schemas import StreamSchemas
 
 SCHEMA = "_lakesql_schema"
@@ -27,35 +28,50 @@ def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
 
     It is compared as bytes, which costs less than to work it out.
     """
-    size = _ID_BYTES[schemas.wire]
-    named = _named(schemas.wire, side)
+    named = _named(schemas, side)
     found = F.when(F.coalesce(F.length(named) < _length(schemas.wire), F.lit(True)), F.lit(None).cast("bigint"))
     for id_ in sorted(schemas.ids, reverse=True):
-        found = found.when(named == F.lit(_MAGIC[schemas.wire] + id_.to_bytes(size, "big")), F.lit(id_).cast("bigint"))
-    asked = F.raise_error(F.concat(F.lit(UNKNOWN_ID), written_id(schemas.wire, side))).cast("bigint")
-    return found.when(_has_magic(schemas.wire, side), asked).otherwise(F.lit(None).cast("bigint"))
+        found = found.when(named == F.lit(_named_by(schemas.wire, id_)), F.lit(id_).cast("bigint"))
+    number = written_id(schemas, side)
+    asked = F.raise_error(F.concat(F.lit(UNKNOWN_ID), number)).cast("bigint")
+    return found.when(number.isNotNull(), asked).otherwise(F.lit(None).cast("bigint"))
 
 
-def written_id(wire: Wire, side: str = "value") -> Column:
+def written_id(schemas: StreamSchemas, side: str = "value") -> Column:
     """The id that stands in a record, as a number; NULL where none does."""
-    size = _ID_BYTES[wire]
-    named = _named(wire, side)
-    number = F.conv(F.hex(F.substring(named, len(_MAGIC[wire]) + 1, size)), 16, 10).cast("bigint")
-    return F.when(_has_magic(wire, side) & (F.length(named) >= _length(wire)), number)
+    named = _named(schemas, side)
+    first, written = F.substring(named, 1, 1), F.substring(named, 2, _ID_BYTES[schemas.wire])
+    number = F.conv(F.hex(written), 16, 10).try_cast("bigint")
+    id_ = F.when(first == F.lit(_OF_CONTENT), number)
+    if schemas.wire == "apicurio_headers":
+        id_ = id_.when(first == F.lit(_OF_GLOBAL), F.bitwise_not(number))
+    return F.when(F.length(named) == _length(schemas.wire), id_)
 
 
-_MAGIC: dict[Wire, bytes] = {"confluent": b"\0", "apicurio": b"\0", "apicurio_headers": b""}
+_OF_CONTENT, _OF_GLOBAL = b"\0", b"\1"
+"""What stands before an id. Of the wires `confluent` and `apicurio` it is the record's own byte."""
+
+
+def _named_by(wire: Wire, id_: int) -> bytes:
+    """The bytes that say that it is this schema."""
+    number = global_of(id_)
+    if number is None:
+        return _OF_CONTENT + id_.to_bytes(_ID_BYTES[wire], "big")
+    return _OF_GLOBAL + number.to_bytes(_ID_BYTES[wire], "big")
 
 
 def _length(wire: Wire) -> int:
-    return len(_MAGIC[wire]) + _ID_BYTES[wire]
+    return 1 + _ID_BYTES[wire]
 
 
-def _named(wire: Wire, side: str) -> Column:
+def _named(schemas: StreamSchemas, side: str) -> Column:
     """The bytes that say which schema it is."""
-    if wire != "apicurio_headers":
-        return F.substring(side, 1, _length(wire))
-    return _header(CONTENT_HEADER.format(side=side))
+    if schemas.wire != "apicurio_headers":
+        return F.substring(side, 1, _length(schemas.wire))
+    content = F.concat(F.lit(_OF_CONTENT), _header(CONTENT_HEADER.format(side=side)))
+    if not schemas.has_globals:
+        return content
+    return F.coalesce(content, F.concat(F.lit(_OF_GLOBAL), _header(GLOBAL_HEADER.format(side=side))))
 
 
 def _header(name: str) -> Column:
@@ -63,44 +79,49 @@ def _header(name: str) -> Column:
     return F.get(F.transform(found, lambda header: header["value"]), F.lit(0))
 
 
-def _has_magic(wire: Wire, side: str) -> Column:
-    magic = _MAGIC[wire]
-    return F.substring(side, 1, 1) == F.lit(magic) if magic else _named(wire, side).isNotNull()
-
-
 def body_of(wire: Wire, side: str = "value") -> Column:
     """What stands behind the id."""
-    return F.substring(side, _length(wire) + 1, 2**31 - 1) if _MAGIC[wire] else F.col(side)
+    return F.col(side) if wire == "apicurio_headers" else F.substring(side, _length(wire) + 1, 2**31 - 1)
 
 
-def unread(wire: Wire, unusable: Iterable[tuple[int, str]]) -> Column:
+def unread(schemas: StreamSchemas, unusable: Iterable[tuple[int, str]]) -> Column:
     """Why a record that no reader reads is a dead letter: what is said of its id, or that it names none."""
-    said = ((F.col(SCHEMA) == id_, F.lit(_say_unusable(wire, id_, why))) for id_, why in unusable)
-    return first_of(said, nameless(wire))
+    said = ((F.col(SCHEMA) == id_, F.lit(_say_unusable(schemas.wire, id_, why))) for id_, why in unusable)
+    return first_of(said, nameless(schemas))
 
 
 def _say_unusable(wire: Wire, id_: int, why: str) -> str:
-    text = f"schema id {id_} {why}"
+    text = f"{say_schema(id_)} {why}"
     if id_ == 0 and wire == "confluent":
         text += ": an id of eight bytes begins so too, which `wire: apicurio` reads"
     return text
 
 
-def nameless(wire: Wire, side: str = "value") -> Column:
+def nameless(schemas: StreamSchemas, side: str = "value") -> Column:
     """What is said of a record that names no schema."""
     content, of_global = CONTENT_HEADER.format(side=side), GLOBAL_HEADER.format(side=side)
-    if wire == "apicurio_headers":
-        unread = f"it has a header {of_global}, whose ids are not read: let the producer set use-id=contentId"
-        none = F.lit(f"it has no header {content} of eight bytes")
-        return F.when(_header(of_global).isNotNull(), F.lit(unread)).otherwise(none)
-    said = f"it does not begin with a byte 0 and the {_ID_BYTES[wire]} bytes of a schema's id"
-    in_header = _header(content).isNotNull()
+    if schemas.wire == "apicurio_headers":
+        return _headless(schemas, content, of_global)
+    said = f"it does not begin with a byte 0 and the {_ID_BYTES[schemas.wire]} bytes of a schema's id"
+    in_header = _header(content).isNotNull() | _header(of_global).isNotNull()
     return F.when(in_header, F.lit(f"{said}; its header has one, which `wire: apicurio_headers` reads")).otherwise(said)
+
+
+def _headless(schemas: StreamSchemas, content: str, of_global: str) -> Column:
+    """What is said of a record whose headers name no schema, or only by an id of which the registry says nothing."""
+    if schemas.has_globals:
+        return F.lit(f"it has no header {content} or {of_global} of eight bytes")
+    unread = (
+        f"it has a header {of_global}, whose ids Apicurio's own interface resolves: let the registry's url end with "
+        "/apis/ccompat/v7, or let the producer set use-id=contentId"
+    )
+    none = F.lit(f"it has no header {content} of eight bytes")
+    return F.when(_header(of_global).isNotNull(), F.lit(unread)).otherwise(none)
 
 
 def without_frame(name: str, wire: Wire) -> Column:
     """A key or a value without the id of a schema before it, if one stands there: no JSON begins with a byte 0."""
-    if not _MAGIC[wire]:
+    if wire == "apicurio_headers":
         return F.col(name)
-    is_framed = F.substring(name, 1, 1) == F.lit(_MAGIC[wire])
+    is_framed = F.substring(name, 1, 1) == F.lit(_OF_CONTENT)
     return F.when(is_framed, F.substring(name, _length(wire) + 1, 2**31 - 1)).otherwise(F.col(name))

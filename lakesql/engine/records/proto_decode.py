@@ -86,9 +86,11 @@ class ReadAlike:
 @dataclass(frozen=True)
 class Writer:
     """Whose records belong to which group, and what stands before the message: one of `own`, or of `others`, which
-    are followed by a message of another name. `may_be_bare`: nothing may stand there."""
+    are followed by a message of another name. `schema` is what people are told of theirs. `may_be_bare`: nothing may
+    stand there."""
 
     group: int
+    schema: str
     own: tuple[bytes, ...]
     others: tuple[tuple[bytes, str], ...] = ()
     may_be_bare: bool = False
@@ -168,7 +170,7 @@ def _sort(plan: Plan, ids: pa.Array, values: pa.Array, wrong: list[str | None]) 
             continue
         start = _start_of(plan, writer, value)
         if start < 0:
-            wrong[place] = _other_message(plan, writer, value, id_)
+            wrong[place] = _other_message(plan, writer, value)
             continue
         places, bodies = found[writer.group]
         places.append(place)
@@ -186,11 +188,11 @@ def _start_of(plan: Plan, writer: Writer, value: bytes) -> int:
     return plan.skip
 
 
-def _other_message(plan: Plan, writer: Writer, value: bytes, id_: int) -> str:
+def _other_message(plan: Plan, writer: Writer, value: bytes) -> str:
     for before, name in writer.others:
         if value.startswith(before, plan.skip):
             return f"it is a {name}, and the stream reads {plan.reads}"
-    return f"the bytes behind its id name no message of schema id {id_}"
+    return f"the bytes behind its id name no message of {writer.schema}"
 
 
 def _read_group(

@@ -33,7 +33,7 @@ from lakesql.registry.proto_schema import (
     parse_proto,
 )
 from lakesql.registry.proto_types import DURATION, JSON, TIMESTAMP, WRAPPERS, check_held
-from lakesql.registry.registered import Registered
+from lakesql.registry.registered import Registered, say_schema
 from lakesql.registry.schema_error import SchemaError
 from lakesql.registry.schemas import StreamSchemas
 
@@ -115,7 +115,7 @@ def _group(
         group = ReadAlike(made.file(), record)
         groups.setdefault(group, kind)
         number = [*groups].index(group)
-        writers[id_] = _writer(wire, number, own)
+        writers[id_] = _writer(wire, number, say_schema(id_), own)
         absent = set(made.absent)
     plan = Plan(_SKIP[wire], reads, tuple(groups), writers)
     return ProtoReaders(plan, tuple(groups.values()), tuple(sorted(unusable.items())), tuple(sorted(absent)))
@@ -125,7 +125,7 @@ _SKIP: dict[Wire, int] = {"confluent": 5, "apicurio": 9, "apicurio_headers": 0}
 """How many bytes stand before what names the message."""
 
 
-def _writer(wire: Wire, group: int, own: _KnownMessage) -> Writer:
+def _writer(wire: Wire, group: int, schema: str, own: _KnownMessage) -> Writer:
     """What stands before messages of a writer: Confluent's serializers write a path, Apicurio's a name or nothing."""
     mine: list[bytes] = []
     others: list[tuple[bytes, str]] = []
@@ -137,7 +137,7 @@ def _writer(wire: Wire, group: int, own: _KnownMessage) -> Writer:
             mine += before
         else:
             others += ((each, name) for each in before)
-    return Writer(group, tuple(mine), tuple(others), may_be_bare=wire != "confluent")
+    return Writer(group, schema, tuple(mine), tuple(others), may_be_bare=wire != "confluent")
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ def read_avro(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading
     for name, group in groups.items():
         ids = [id_ for id_, _ in group.writers]
         rows.append((ids, struct_of(F.col(name), columns, corrupt, read_type(group.reader))))
-    said = unread(schemas.wire, readers.unusable)
+    said = unread(schemas, readers.unusable)
     return Reading(read, choose_row(rows, columns, corrupt, said), readers.absent)
 
 

@@ -32,7 +32,7 @@ def read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Readin
     if find_spec("ptars") is None:
         raise not_installed("ptars", EXTRA)
     readers = _readers_of(schemas, columns)
-    said = unread(schemas.wire, readers.unusable)
+    said = unread(schemas, readers.unusable)
     if not readers.types:
         return Reading({}, choose_row((), columns, corrupt, said), readers.absent)
     groups = [T.StructField(f"g{number}", kind) for number, kind in enumerate(readers.types)]
