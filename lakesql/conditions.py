@@ -168,9 +168,10 @@ CONDITIONS: dict[str, Condition] = {
         "Read one stream with `envelope: debezium`, `debezium_flat` or `dms`.",
     ),
     "certificate-untrusted": Condition(
-        "A broker's certificate is not trusted, or it does not trust the client's.",
+        "The certificate of a broker or a schema registry is not trusted, or it does not trust the client's.",
         "Give the connection's options `ssl.truststore.location` (or `ssl.truststore.certificates`) for the broker's "
-        "authority, and `ssl.keystore.*` if the broker asks for a client certificate.",
+        "authority, and `ssl.keystore.*` if the broker asks for a client certificate. A registry has `ca`, "
+        "`certificate` and `certificate_key`.",
     ),
     "checkpoint-behind": Condition(
         "A table holds batches that its checkpoint does not know: an older copy was restored, or files were deleted.",
@@ -1379,8 +1380,9 @@ CONDITIONS: dict[str, Condition] = {
         "Use mode `upsert` with `sequence_by` for the newest row of a key, or group by `window(time, '…')`.",
     ),
     "wrong-credentials": Condition(
-        "A broker refuses the user or the password of the connection.",
-        "Correct `sasl.mechanism` and `sasl.jaas.config` in the connection's options.",
+        "A broker, a schema registry or the issuer of its tokens refuses the login of the connection.",
+        "Correct `sasl.mechanism` and `sasl.jaas.config` in the connection's options. A registry has `user` and "
+        "`password`, a `token`, or `bearer.auth.*` in its options.",
     ),
     "wrong-argument-count": Condition(
         "A SELECT gives a function another number of arguments than it takes.",

@@ -63,6 +63,11 @@ class Registry:
         return bool(self.path or self.apicurio_url)
 
     @property
+    def issuer(self) -> str:
+        """The URL of who gives tokens of OAuth; '' where nobody is asked for them."""
+        return self.options.get("bearer.auth.issuer.endpoint.url", "")
+
+    @property
     def digest(self) -> str:
         """What tells it from others: ids of one registry mean nothing in another."""
         return sha256(self.name.encode()).hexdigest()[:8]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lakesql.errors import ProfileError, TransientError, explain_missing
+from lakesql.errors import ProfileError, explain_missing
 from lakesql.registry.connection import Registry
 from lakesql.registry.registered import Registered, global_of
+from lakesql.registry.registry_failure import explain_failure, status_of
 from lakesql.registry.schema_kinds import SCHEMA_KINDS, AvroKind, SchemaKind
 from lakesql.secrets import find_secrets
 
@@ -161,48 +162,74 @@ def _client(registry: Registry) -> Any:
         if absent is None:
             raise
         raise absent from None
-    settings: dict[str, Any] = {"url": registry.url, "timeout": ANSWER_TIMEOUT_S, **registry.options}
+    try:
+        client = library.SchemaRegistryClient(_settings_of(registry))
+    except (ValueError, TypeError, OSError) as error:
+        why = find_secrets(os.environ).redact(str(error))
+        raise ProfileError.of("registry-options", f"The client of {registry.name} is refused.", why=why) from None
+    if registry.issuer and registry.ca:
+        _trust_issuer(client._rest_client)
+    return client
+
+
+def _settings_of(registry: Registry) -> dict[str, Any]:
+    """What Confluent's client is told. Raises `ProfileError` (`registry-options`) for a file that is not there."""
+    options = {key: float(text) if key in _NUMBERS else text for key, text in registry.options.items()}
+    settings: dict[str, Any] = {"url": registry.url, "timeout": ANSWER_TIMEOUT_S, **options}
     settings["cache.latest.ttl.sec"] = LATEST_S
     if registry.user:
         settings["basic.auth.user.info"] = f"{registry.user}:{registry.password}"
     if registry.token:
         settings |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": registry.token}
+    if "bearer.auth.credentials.source" in settings:  # Confluent's own service has these, and others have none
         settings = {"bearer.auth.logical.cluster": "", "bearer.auth.identity.pool.id": "", **settings}
-    files = {
-        "ssl.ca.location": registry.ca,
-        "ssl.certificate.location": registry.certificate,
-        "ssl.key.location": registry.certificate_key,
-    }
-    settings |= {key: path for key, path in files.items() if path}
-    try:
-        return library.SchemaRegistryClient(settings)
-    except (ValueError, TypeError, OSError) as error:
-        why = find_secrets(os.environ).redact(str(error))
-        raise ProfileError.of("registry-options", f"The client of {registry.name} is refused.", why=why) from None
+    files = {"ca": registry.ca, "certificate": registry.certificate, "certificate_key": registry.certificate_key}
+    for key, path in files.items():
+        if path and not Path(path).exists():
+            raise ProfileError.of(
+                "registry-options", f"There is no file {path}, which a connection has as its `{key}`."
+            )
+    return settings | {_FILES[key]: path for key, path in files.items() if path}
+
+
+_FILES: Mapping[str, str] = {
+    "ca": "ssl.ca.location",
+    "certificate": "ssl.certificate.location",
+    "certificate_key": "ssl.key.location",
+}
+
+_NUMBERS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "cache.capacity"})
+"""Options of the client that are numbers."""
+
+
+def _trust_issuer(client: Any) -> None:
+    """Let the client ask for tokens as it asks the registry: its library trusts the machine's authorities alone."""
+    asks = client.bearer_field_provider.client
+    login = {"client_id": asks.client_id, "client_secret": asks.client_secret, "scope": asks.scope}
+    client.bearer_field_provider.client = type(asks)(**login, verify=client.verify)
 
 
 def _ask(registry: Registry, what: str, *arguments: Any) -> Any:
     """What the client's method answers; None where the registry has no such thing."""
-    return _answer_of(registry, partial(getattr(_client(registry), what), *arguments))
+    return _answer_of(registry, lambda client: getattr(client, what)(*arguments))
 
 
 def _ask_apicurio(registry: Registry, path: str, query: Mapping[str, int]) -> Any:
     """What Apicurio's own interface answers; None where there is no such thing."""
-    # Its client in the one of Confluent's, which logs in as that does: there is no other one for Python.
-    client = _client(replace(registry, url=registry.apicurio_url))._rest_client
-    return _answer_of(registry, partial(client.get, path, dict(query)))
+    # By the HTTP client in Confluent's, which logs in as that does: Apicurio has none for Python.
+    own = replace(registry, url=registry.apicurio_url)
+    return _answer_of(own, lambda client: client._rest_client.get(path, dict(query)))
 
 
-def _answer_of(registry: Registry, ask: Callable[[], Any]) -> Any:
+def _answer_of(registry: Registry, ask: Callable[[Any], Any], is_again: bool = False) -> Any:
+    client = _client(registry)
     try:
-        return ask()
+        return ask(client)
     except Exception as error:  # of the library, of its HTTP client, and of the system's sockets
-        status = getattr(error, "http_status_code", None)
-        if status in (404, 422):
+        if status_of(error) in (404, 422):
             return None
+        if status_of(error) == 401 and registry.issuer and not is_again:
+            client._rest_client.bearer_field_provider.token = ""  # it may have been revoked: a new one is asked for
+            return _answer_of(registry, ask, is_again=True)
         why = find_secrets(os.environ).redact(f"{type(error).__name__}: {error}")
-        if status in (401, 403):
-            what_said = f"The registry {registry.name} refuses the connection's credentials."
-            raise ProfileError.of("wrong-credentials", what_said, why=why) from None
-        silent = f"The registry {registry.name} does not answer."
-        raise TransientError.of("registry-unreachable", silent, why=why) from None
+        raise explain_failure(registry, error, why) from None
