@@ -112,6 +112,12 @@ RAW = "_lakesql_raw"
 ROW = "_lakesql_row"
 """A record as a struct of columns: as a format that has them gave it, or as it was parsed."""
 
+KEY = "_lakesql_key"
+"""What was read of a record's key: a struct of the `row`, of the `reason` why it is bad, and of the `detail`."""
+
+KEY_FIELD = "_lakesql_key_"
+"""Stands before a field of a record's key, where those of its value have names of their own."""
+
 DELETE = "_lakesql_delete"
 """Whether a row of a keyed batch deletes its key (`delete_when`)."""
 

@@ -118,6 +118,7 @@ def _source(select: Select, name: str) -> str:
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
         facts += [f"envelope {stream.envelope}"] if stream.is_feed else []
         facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.finds_by_key else []
+        facts += [f"keys in {stream.key_format}"] if stream.key_kind else []
         facts += [f"unknown_fields {stream.unknown_fields}"] if stream.unknown_fields != "ignore" else []
         facts += [f"read files are archived in {text(stream.archive)}"] if stream.archive else []
         facts += [f"in the order of their names, {_LATE[stream.late_files]}"] if stream.ordered_by else []
@@ -138,6 +139,7 @@ def _contract_column(column: Column) -> str:
     """A column as a contract has it: `a_b string required from 'a.b'`."""
     required = " required" if column.required else ""
     read_from = f" from {text(column.from_field)}" if column.from_field else ""
+    read_from += " in the key" if column.is_in_key else ""
     return f"{identifier(column.name)} {column.type}{required}{read_from}"
 
 

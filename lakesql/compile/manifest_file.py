@@ -267,6 +267,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
                 "required": item.required,
                 "description": item.description,
                 **({"from": item.from_field} if item.from_field else {}),
+                **({"in": "key"} if item.is_in_key else {}),
             }
             for item in stream.columns
         ],

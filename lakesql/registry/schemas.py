@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from lakesql.registry.connection import Wire
 from lakesql.registry.registered import Registered
@@ -19,7 +19,7 @@ class StreamSchemas:
     `versions` are the ids of the subject's versions in their order, as far back as they were asked for: to the one that
     the project keeps. `missing` are ids that the registry does not have. `kind` is what the stream's schemas are,
     `message` the one of Protobuf that its records are, where it says so. `has_globals`: the registry says what the
-    global ids stand for that headers have (`of_global`).
+    global ids stand for that headers have (`of_global`). `side` is what of a record is read by them.
     """
 
     wire: Wire
@@ -30,6 +30,7 @@ class StreamSchemas:
     kind: str = "AVRO"
     message: str = ""
     has_globals: bool = False
+    side: Literal["value", "key"] = "value"
 
     @property
     def ids(self) -> frozenset[int]:

@@ -132,7 +132,7 @@ def _say_column(was: Column | None, now: Column | None) -> str:
     assert was is not None
     assert now is not None
     if was.field != now.field:
-        return f"column '{now.name}' is read from the field '{now.field}', and was read from '{was.field}'"
+        return f"column '{now.name}' is read from {now.source}, and was read from {was.source}"
     if was.type != now.type:
         return f"column '{now.name}' is {now.type}, and was {was.type}"
     if was.required != now.required:
@@ -188,7 +188,7 @@ def _say_watermark(watermark: Watermark | None) -> str:
 
 _READ = (
     *("format", "schema", "registry", "wire", "subject", "message"),
-    *("envelope", "key", "csv", "source_table", "add_fields_prefix"),
+    *("envelope", "key", "key_format", "csv", "source_table", "add_fields_prefix"),
     *("decimals", "invalid_text", "infinity", "ignore_corrupt", "nanoseconds", "multiline", "encoding"),
 )
 """The options that say how records are read."""

@@ -123,9 +123,15 @@ def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
     registry = find_registry(manifest, stream)
     checkpoints = manifest.target.checkpoints.rstrip("/")
     folder = f"{checkpoints}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
-    kind = stream.record_format.schema_kind
-    schemas = StreamSchemas(stream.wire, kind=kind, message=stream.message, has_globals=registry.has_globals)
-    return replace(binding, registry=registry, schemas=schemas, schemas_folder=folder)
+    none = StreamSchemas(stream.wire, has_globals=registry.has_globals)
+    kind, key_kind = stream.record_format.schema_kind, stream.key_kind
+    return replace(
+        binding,
+        registry=registry,
+        schemas=replace(none, kind=kind, message=stream.message) if kind else None,
+        key_schemas=replace(none, kind=key_kind, side="key") if key_kind else None,
+        schemas_folder=folder,
+    )
 
 
 def find_registry(manifest: Manifest, stream: Stream) -> Registry:

@@ -107,6 +107,10 @@ def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[tuple[str, ...],
         if found is None:
             fix = did_you_mean(mask, stream.column_names)
             raise UsageError.of("unknown-column", f"'{mask}' is no column of stream '{stream.name}'.", fix=fix)
+        if any(column.is_in_key and column.name.lower() == mask.partition(".")[0].lower() for column in stream.columns):
+            what = f"'{mask}' stands in the keys of records, and columns of values are masked."
+            fix = "A key is masked too where it holds the value of a masked column."
+            raise UsageError.of("wrong-type", what, fix=fix)
         place, kind = found
         if kind.name not in MASKABLE:
             what = f"'{mask}' is {kind.text}, which cannot be masked."

@@ -124,5 +124,5 @@ def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:
         events = target.connections.get(stream.notifications.connection) if stream.notifications else None
         if (connection := target.connections.get(stream.connection)) is not None:
             needs |= connection.as_asked(stream, events).jars
-        needs |= stream.record_format.jars
+        needs |= stream.record_format.jars | stream.key_record_format.jars
     return frozenset(needs)

@@ -23,7 +23,8 @@ def read_avro_schema(directory: Path, stream: Stream) -> str:
     text = read_text(path, stream.schema)
     fields = _field_names(text, stream.schema)
     in_small_letters = {name.lower() for name in fields}
-    missing = [it.field for it in stream.columns if it.field.lower() not in in_small_letters]
+    in_values = (column.field for column in stream.columns if not column.is_in_key)
+    missing = [field for field in in_values if field.lower() not in in_small_letters]
     if missing:
         raise ProjectError.of(
             "avro-schema",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakesql.decode import Node, decode, node_of, option, read_entries, read_filled, read_positive
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.names import RESCUED, check_column, check_name, is_reserved
+from lakesql.names import KEY_FIELD, RESCUED, check_column, check_name, is_reserved
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
@@ -21,6 +21,7 @@ from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin, archive_
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
 from lakesql.stream.event_time import find_unnamed, is_column
+from lakesql.stream.record_keys import find_key_problems
 from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
 from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 Format = Literal["json", "csv", "parquet", "orc", "avro", "string", "bytes", "json_schema", "protobuf"]
+KeyFormat = Literal["json", "json_schema", "avro", "protobuf"]
 Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
@@ -59,6 +61,7 @@ class Column:
     `unit` is what timestamps are counted in since 1970, and a change feed's times of day since midnight, where they are
     numbers. `encoding` is how it writes bytes as a text. `field` is what records call it, which is `name` unless the
     contract says `from`. `is_rescued`: its values are the fields that the contract does not know, and no field's.
+    `is_in_key`: the field is one of the record's key, and not of its value.
     """
 
     name: str
@@ -69,11 +72,23 @@ class Column:
     encoding: Encoding | None = None
     from_field: str = ""
     is_rescued: bool = False
+    is_in_key: bool = False
 
     @property
     def field(self) -> str:
-        """The name of the field that holds the column's values in a record."""
+        """The name of the field that holds the column's values in a record; of one in its key, by which it is told from
+        those of the value."""
+        return f"{KEY_FIELD}{self.key_field}" if self.is_in_key else self.key_field
+
+    @property
+    def key_field(self) -> str:
+        """The name of the field by itself."""
         return self.from_field or self.name
+
+    @property
+    def source(self) -> str:
+        """Which field it is, in words."""
+        return f"the field '{self.key_field}' of the key" if self.is_in_key else f"the field '{self.key_field}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,10 @@ class _ColumnOptions:
         default="",
         read=read_filled,
     )
+    in_: Literal["value", "key"] = option(
+        "Whether the field is one of the record's value, or of its `key`, which `key_format` says how to read.",
+        default="value",
+    )
 
 
 _UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
@@ -146,7 +165,16 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
     options = decode(node, _ColumnOptions, what=f"column '{name}'")
     kind = read_column_type(options.type, node.entries()["type"].place)
     unit = _UNITS[options.unit] if options.unit else None
-    return Column(name, kind, options.required, options.description, unit, options.encoding, options.from_)
+    return Column(
+        name,
+        kind,
+        options.required,
+        options.description,
+        unit,
+        options.encoding,
+        options.from_,
+        is_in_key=options.in_ == "key",
+    )
 
 
 def read_column_type(text: str, place: Place) -> str:
@@ -252,6 +280,13 @@ class _StreamOptions:
         "Of envelope `debezium_flat`: the connector's `add.fields.prefix`, if it is neither `__` nor `_`.", default=None
     )
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
+    key_format: KeyFormat | None = option(
+        "How a record's key is written, where columns are read from it (`in: key`) or a record without a value deletes "
+        "its row: `json`, which a text or a number is too; `json_schema`, which has an id before it; or `avro` or "
+        "`protobuf` by the `registry`, whose subject is `<topic>-key`. `json` if left out, or `json_schema` where "
+        "values are.",
+        default=None,
+    )
     columns: tuple[Column, ...] = option(
         "The contract: name to type, or to {type, required, description}.", default=(), read=read_columns
     )
@@ -382,6 +417,7 @@ class Stream:
     infinity: Infinity = "dead_letter"
     add_fields_prefix: str | None = None
     registry: str = ""
+    key_format: KeyFormat = "json"
     wire: Wire = "confluent"
     subject: str = ""
     message: str = ""
@@ -426,10 +462,28 @@ class Stream:
     @property
     def value_subject(self) -> str:
         """The subject of its values' schemas in the registry; '' where it reads several topics and names none."""
-        if self.subject or not self.registry:
-            return self.subject
-        topics = self.origin.find_topics(tuple)
-        return f"{topics[0]}-value" if len(topics) == 1 else ""
+        return self.subject or self._subject("value" if self.record_format.schema_kind else "")
+
+    @property
+    def key_subject(self) -> str:
+        """The same of its keys' schemas."""
+        return self._subject("key" if self.key_kind else "")
+
+    def _subject(self, side: str) -> str:
+        topics = self.origin.find_topics(tuple) if self.registry and side else ()
+        return f"{topics[0]}-{side}" if len(topics) == 1 else ""
+
+    @property
+    def key_kind(self) -> str:
+        """What registries call the schemas that its keys name; '' where they name none, or nobody reads them."""
+        return self.key_record_format.schema_kind
+
+    @property
+    def key_record_format(self) -> RecordFormat:
+        """How its keys are written."""
+        from lakesql.records.kinds_of_records import FORMATS
+
+        return FORMATS[self.key_format]
 
     @property
     def rescues(self) -> bool:
@@ -499,6 +553,7 @@ def read_stream(node: Node) -> Stream:
         infinity=options.infinity,
         add_fields_prefix=options.add_fields_prefix,
         registry=options.registry,
+        key_format=options.key_format or ("json_schema" if options.format == "json_schema" else "json"),
         wire=options.wire,
         subject=options.subject,
         message=options.message,
@@ -512,7 +567,7 @@ def read_stream(node: Node) -> Stream:
     )
     checks = (
         *(_check_origin, _check_references, _check_columns, _check_format, _check_registry, _check_text),
-        *(_check_envelope, _check_after, _check_order),
+        *(_check_envelope, _check_after, _check_order, find_key_problems),
     )
     for check in checks:
         problems.extend(check(stream, node))
@@ -561,7 +616,7 @@ def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) 
         return (Column("value", kind.column_type),)
     if kind.is_document and origin.brings == "records" and envelope.says_columns:
         return ()
-    if options.registry and not envelope.is_feed:
+    if options.registry and kind.schema_kind and not envelope.is_feed:
         return ()  # the project has the subject's schema
     what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
     why = "The records of a feed say their columns where its envelope is `debezium`, and in no other."
@@ -643,7 +698,8 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
             yield Problem("wrong-type", what, "", fix, place)
     yield from _check_fields(stream, columns)
     one = kind.column_type
-    if one and [column.type.lower() for column in stream.columns if not column.is_rescued] != [one]:
+    values = (column for column in stream.columns if not (column.is_rescued or column.is_in_key))
+    if one and [column.type.lower() for column in values] != [one]:
         what = f"Format '{stream.format}' offers one column of type {one}."
         yield Problem("wrong-value", what, place=columns.place)
 
@@ -657,7 +713,7 @@ def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
         if not column.from_field:
             continue
         place = columns.entries()[column.name].entries()["from"].place
-        if not has_names or stream.origin.brings == "rows":
+        if not (has_names or column.is_in_key) or stream.origin.brings == "rows":
             what = f"'{column.name}' is read from a field, and the records of stream '{stream.name}' name none."
             why = "Those of JSON, Avro, Parquet and ORC do, and those of CSV with a header."
             yield Problem("wrong-value", what, why, place=place)
@@ -713,7 +769,7 @@ def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
                 yield Problem("wrong-value", what, place=node.key_place(key))
         return
     place = node.entries()["registry"].place
-    if stream.origin.brings != "records" or not kind:
+    if stream.origin.brings != "records" or not (kind or stream.key_kind):
         what = f"Stream '{stream.name}' has a 'registry', which only topics of format 'avro' or 'protobuf' have."
         yield Problem("wrong-value", what, place=place)
     elif stream.schema:
@@ -872,6 +928,8 @@ def _may_be_counted(stream: Stream, column: Column) -> bool:
     if column.type == "string":
         return stream.is_feed
     if stream.origin.brings == "rows":
+        return False
+    if column.is_in_key:
         return False
     is_time = column.type in ("timestamp", "timestamp_ntz")
     return is_time and stream.record_format.may_count_times(stream.csv)

@@ -67,8 +67,10 @@ def topic_stream(stream: Stream, connection: str) -> Stream:
         stream,
         connection=connection,
         origin=stream.origin.recorded(stream.name),
-        format="json" if stream.record_format.has_typed_rows else stream.format,
+        format="json" if stream.record_format.has_typed_rows or stream.registry else stream.format,
         schema="",
+        registry="",
+        key_format="json",
         start="earliest",
         max_per_batch=None,
     )
@@ -144,7 +146,12 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
         return replace(arrival, key=json_text(key) if has_key else arrival.key, value=_event_text(change, stream, item))
     if stream.is_feed:
         return replace(arrival, value=json_text(exact(item)))
-    return replace(arrival, value=_value_text(read_row(item, types, what, other), stream, item))
+    row = read_row(item, types, what, other)
+    in_key = {column.name: column.key_field for column in stream.columns if column.is_in_key and column.name in row}
+    if in_key and arrival.key is None:
+        arrival = replace(arrival, key=json_text({field: row[name] for name, field in in_key.items()}))
+    row = {name: value for name, value in row.items() if name not in in_key}
+    return replace(arrival, value=_value_text(row, stream, item))
 
 
 def utc_ms(time: datetime) -> int:

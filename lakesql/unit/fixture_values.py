@@ -220,6 +220,8 @@ def read_raw(text: str, stream: Stream) -> dict[str, Value] | Bad:
         raise NeedsSparkError("a raw record that is an array")
     if not isinstance(found, dict):
         return Bad(UNPARSABLE)
+    if any(column.is_in_key for column in stream.columns):
+        raise NeedsSparkError("a raw record of a stream that reads columns of keys")
     columns = tuple(column for column in stream.columns if not column.is_rescued)
     spelled = {column.field.lower(): column.field for column in columns}
     if other := [name for name in found if spelled.get(name.lower(), name) != name]:

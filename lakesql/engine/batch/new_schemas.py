@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,12 +14,14 @@ from pyspark.sql import functions as F
 from lakesql.clock import now_ms
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.records.frame import UNKNOWN_ID, written_id
+from lakesql.engine.records.record_key import field_of
 from lakesql.engine.records.registry_value import find_absent
 from lakesql.engine.sources.binding import StreamBinding, contract_columns
 from lakesql.engine.sources.parsed import unpack
 from lakesql.errors import RunError, TransientError, did_you_mean
 from lakesql.events import Noted
 from lakesql.model.model import Model
+from lakesql.registry.bare_values import as_records
 from lakesql.registry.registered import Registered
 from lakesql.registry.registry_client import fetch_newest, fetch_schema, fetch_versions
 from lakesql.registry.schema_error import NoColumnError
@@ -28,6 +31,7 @@ from lakesql.stream.followed_columns import Followed, follow_schemas
 
 if TYPE_CHECKING:
     from lakesql.engine.batch.sink import Sink
+    from lakesql.engine.records.parse import ContractColumn
 
 R = TypeVar("R")
 
@@ -91,7 +95,11 @@ class KnownSchemas:
                 sink.emit(Noted(text, now_ms(), sink.model.name))
 
     def _may_ask_again(self) -> bool:
-        has_missing = any(binding.schemas and binding.schemas.missing for binding in self._bindings or ())
+        has_missing = any(
+            each is not None and each.missing
+            for binding in self._bindings or ()
+            for each in (binding.schemas, binding.key_schemas)
+        )
         return has_missing and time.monotonic() - self._asked_at > ASKED_AGAIN_S
 
     def _learn(self, sink: Sink, arrived: DataFrame) -> None:
@@ -112,10 +120,21 @@ def with_kept(session: SparkSession, bindings: Bindings) -> Bindings:
 
 
 def _with_kept(session: SparkSession, binding: StreamBinding) -> StreamBinding:
-    if binding.schemas is None:
-        return binding
-    kept = CheckpointFiles(session, binding.schemas_folder).read(_file_of(binding))
-    return replace(binding, schemas=binding.schemas.with_kept(kept))
+    return _with_each(binding, lambda schemas: schemas.with_kept(_read_kept(session, binding, schemas)))
+
+
+def _read_kept(session: SparkSession, binding: StreamBinding, schemas: StreamSchemas) -> str | None:
+    return CheckpointFiles(session, binding.schemas_folder).read(_file_of(binding, schemas))
+
+
+def _with_each(binding: StreamBinding, change: Callable[[StreamSchemas], StreamSchemas]) -> StreamBinding:
+    """The stream with what `change` makes of the schemas of its values, and of those of its keys."""
+    of_values, of_keys = binding.schemas, binding.key_schemas
+    return replace(
+        binding,
+        schemas=None if of_values is None else change(of_values),
+        key_schemas=None if of_keys is None else change(of_keys),
+    )
 
 
 def follow_kept(session: SparkSession, binding: StreamBinding, *, asks: bool = False) -> Followed:
@@ -169,15 +188,16 @@ def _fetch_versions(binding: StreamBinding) -> tuple[Registered, ...]:
 
 def _keep(session: SparkSession, binding: StreamBinding, former: StreamSchemas, schemas: StreamSchemas) -> None:
     if schemas.text() != former.text():
-        CheckpointFiles(session, binding.schemas_folder).write(_file_of(binding), schemas.text())
+        CheckpointFiles(session, binding.schemas_folder).write(_file_of(binding, schemas), schemas.text())
 
 
 def with_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
     """The streams with the schemas of all ids that a batch of raw records has."""
     found = []
     for index, binding in enumerate(bindings):
-        if binding.schemas is not None:
-            binding = _with_ids(unpack(arrived, index, len(bindings)), binding, binding.schemas)
+        if binding.registry is not None:
+            raw = unpack(arrived, index, len(bindings))
+            binding = _with_each(binding, partial(_with_ids, raw, binding))
         found.append(binding)
     return tuple(found)
 
@@ -195,14 +215,14 @@ def _knows_nothing(binding: StreamBinding) -> bool:
     return binding.schemas is not None and not binding.schemas.ids
 
 
-def _file_of(binding: StreamBinding) -> str:
-    return f"{binding.stream.name}.json"
+def _file_of(binding: StreamBinding, schemas: StreamSchemas) -> str:
+    return f"{binding.stream.name}{'' if schemas.side == 'value' else '.key'}.json"
 
 
-def _with_ids(raw: DataFrame, binding: StreamBinding, schemas: StreamSchemas) -> StreamBinding:
+def _with_ids(raw: DataFrame, binding: StreamBinding, schemas: StreamSchemas) -> StreamSchemas:
     registry = binding.registry
     assert registry is not None, "a stream with schemas has a registry"
-    sides = ("key", "value") if binding.has_changes else ("value",)
+    sides = ("key", "value") if binding.has_changes else (schemas.side,)
     ids = F.explode(F.array(*(written_id(schemas, side) for side in sides))).alias("id")
     named = raw.select(ids).where(F.col("id").isNotNull()).distinct().collect()
     known = {each.id for each in schemas.known}
@@ -210,14 +230,15 @@ def _with_ids(raw: DataFrame, binding: StreamBinding, schemas: StreamSchemas) ->
     answers = {id_: fetch_schema(registry, id_) for id_ in asked}
     newest: Registered | None = None
     versions: tuple[Registered, ...] = ()
-    if binding.stream.value_subject and (asked or not known):
-        versions = _fetch_versions(binding)
-        newest = versions[-1] if versions else fetch_newest(registry, binding.stream.value_subject)
+    subject = binding.stream.key_subject if schemas.side == "key" else binding.stream.value_subject
+    if subject and (asked or not known):
+        versions = _fetch_versions(binding) if schemas.side == "value" else ()
+        newest = versions[-1] if versions else fetch_newest(registry, subject)
     fetched = [each for each in (*answers.values(), *versions, newest) if each is not None]
     missing = [id_ for id_, each in answers.items() if each is None]
     more = schemas.with_more(fetched, newest.id if newest else None, missing, tuple(each.id for each in versions))
     _keep(raw.sparkSession, binding, schemas, more)
-    return replace(binding, schemas=more)
+    return more
 
 
 def check_contract(bindings: Sequence[StreamBinding]) -> None:
@@ -225,7 +246,10 @@ def check_contract(bindings: Sequence[StreamBinding]) -> None:
     which are the subject's newest one and those that were seen, or is of a type that no column holds."""
     for binding in bindings:
         if binding.schemas is not None and not binding.has_changes:
-            _check_columns(binding, binding.schemas)
+            _check_columns(binding, binding.schemas, contract_columns(binding.stream))
+        if binding.key_schemas is not None and (of_key := contract_columns(binding.stream, in_key=True)):
+            named = [replace(column, name=field_of(column)) for column in of_key]
+            _check_columns(binding, as_records(binding.key_schemas, [each.name for each in named]), named)
 
 
 def _unread_fields(binding: StreamBinding, schemas: StreamSchemas) -> Iterator[str]:
@@ -241,9 +265,9 @@ def _unread_fields(binding: StreamBinding, schemas: StreamSchemas) -> Iterator[s
         yield f"{of}, has fields that the contract does not know, and that are not read: {', '.join(unread)}"
 
 
-def _check_columns(binding: StreamBinding, schemas: StreamSchemas) -> None:
+def _check_columns(binding: StreamBinding, schemas: StreamSchemas, declared: Sequence[ContractColumn]) -> None:
     stream = binding.stream
-    columns = tuple((column.name, column.type) for column in contract_columns(stream))
+    columns = tuple((column.name, column.type) for column in declared)
     kind = SCHEMA_KINDS[schemas.kind]
     try:
         absent = find_absent(schemas, columns)
@@ -259,7 +283,7 @@ def _check_columns(binding: StreamBinding, schemas: StreamSchemas) -> None:
         names = [name for each in schemas.known for name in kind.field_names(each, schemas.message)]
         raise RunError.of(
             kind.condition,
-            f"No schema that records of stream '{stream.name}' name has {', '.join(absent)}.",
+            f"No schema that {schemas.side}s of stream '{stream.name}' name has {', '.join(absent)}.",
             why="Nothing of this batch was written.",
             fix=did_you_mean(absent[0], names),
             place=stream.place,

@@ -68,10 +68,16 @@ def _named(schemas: StreamSchemas, side: str) -> Column:
     """The bytes that say which schema it is."""
     if schemas.wire != "apicurio_headers":
         return F.substring(side, 1, _length(schemas.wire))
+    side = _written_side(schemas, side)
     content = F.concat(F.lit(_OF_CONTENT), _header(CONTENT_HEADER.format(side=side)))
     if not schemas.has_globals:
         return content
     return F.coalesce(content, F.concat(F.lit(_OF_GLOBAL), _header(GLOBAL_HEADER.format(side=side))))
+
+
+def _written_side(schemas: StreamSchemas, side: str) -> str:
+    """What headers call the bytes: those of a key may be read in the place of a value."""
+    return "key" if schemas.side == "key" else side
 
 
 def _header(name: str) -> Column:
@@ -86,8 +92,10 @@ def body_of(wire: Wire, side: str = "value") -> Column:
 
 def unread(schemas: StreamSchemas, unusable: Iterable[tuple[int, str]]) -> Column:
     """Why a record that no reader reads is a dead letter: what is said of its id, or that it names none."""
-    said = ((F.col(SCHEMA) == id_, F.lit(_say_unusable(schemas.wire, id_, why))) for id_, why in unusable)
-    return first_of(said, nameless(schemas))
+    said = [(F.col(SCHEMA) == id_, F.lit(_say_unusable(schemas.wire, id_, why))) for id_, why in unusable]
+    # Asked even where no id is known yet: a column that nothing reads is not worked out, and no id would be looked up.
+    unknown = (F.col(SCHEMA).isNotNull(), F.lit("nobody has looked up its schema"))
+    return first_of([*said, unknown], nameless(schemas))
 
 
 def _say_unusable(wire: Wire, id_: int, why: str) -> str:
@@ -99,6 +107,7 @@ def _say_unusable(wire: Wire, id_: int, why: str) -> str:
 
 def nameless(schemas: StreamSchemas, side: str = "value") -> Column:
     """What is said of a record that names no schema."""
+    side = _written_side(schemas, side)
     content, of_global = CONTENT_HEADER.format(side=side), GLOBAL_HEADER.format(side=side)
     if schemas.wire == "apicurio_headers":
         return _headless(schemas, content, of_global)

@@ -6,7 +6,6 @@ Spark's own readers have the only say about what a value is. They pass over some
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -47,12 +46,22 @@ from lakesql.engine.records.json_text import (
     parts_of,
     value_of,
 )
+from lakesql.engine.records.record_key import (
+    field_of,
+    key_detail,
+    key_reason,
+    key_text,
+    key_value,
+    tombstone_columns,
+    tombstone_key,
+)
 from lakesql.engine.records.registry_value import registry_columns
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
 from lakesql.engine.records.unknown_fields import find_unknown, is_untold, rescued_text, say_unknown
 from lakesql.names import (
     CORRUPT,
     FOLDERS,
+    KEY,
     NO_VALUE,
     RAW,
     RECORD,
@@ -66,6 +75,7 @@ from lakesql.names import (
 )
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.records.formats.csv import Csv
+from lakesql.registry.bare_values import as_records
 from lakesql.registry.connection import Wire
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.stream.stream import RECORD_FIELDS, Encoding, Envelope, Infinity, Unit, UnknownFields
@@ -118,7 +128,9 @@ class Contract:
     `schemas` are those that records name by an id of a registry; None where they name none. `frame` says how an id
     stands before a key and a value that are JSON; None where none does.
     `unknown_fields` is what becomes of fields that are no columns. `has_folders`: raw records have `_lakesql_folders`,
-    whose values stand where the record has none.
+    whose values stand where the record has none. `key_columns` are those that stand in a record's key, by its fields
+    behind `_lakesql_key_`, and `order` are the names of these and of `columns` as they land. `key_schemas` are those
+    that keys name, `key_frame` says how an id stands before a key that is JSON.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -147,6 +159,15 @@ class Contract:
     unknown_fields: UnknownFields = "ignore"
     has_folders: bool = False
     frame: Wire | None = None
+    order: tuple[str, ...] = ()
+    key_columns: tuple[ContractColumn, ...] = ()
+    key_schemas: StreamSchemas | None = None
+    key_frame: Wire | None = None
+
+    @property
+    def reads_keys(self) -> bool:
+        """Whether something is read of keys."""
+        return bool(self.key_columns or self.tombstones)
 
     @property
     def has_schema(self) -> bool:
@@ -170,21 +191,32 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
     reason = _reason(contract)
+    if contract.reads_keys:
+        raw = _with_key(raw, contract)
+        reason = F.coalesce(reason, key_reason(contract))
     if contract.tombstones:
-        raw = _with_tombstones(raw, contract)
+        raw = raw.withColumn(TOMBSTONE_KEY, F.when(F.col("value").isNull(), tombstone_key(contract)))
         unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(NO_VALUE))
         reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
     read = _as_arrived(with_each(raw, {**_read(contract), _REASON: reason}), contract)
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
-        *(landed(column).alias(column.name) for column in contract.columns),
+        *_in_order(contract),
         *([rescued_text(F.col(UNKNOWN_FIELDS)).alias(RESCUED)] if contract.unknown_fields == "rescue" else []),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
-        rejected_struct(F.col(_REASON), _detail(contract) if contract.schemas is not None else None),
+        rejected_struct(F.col(_REASON), _detail_now(contract)),
         *([F.col(TOMBSTONE_KEY)] if contract.tombstones else []),
     )
+
+
+def _in_order(contract: Contract) -> list[Column]:
+    """The columns of the contract, those of keys among them."""
+    found = {column.name: landed(column) for column in contract.columns}
+    found |= {column.name: key_value(column) for column in contract.key_columns}
+    names = [name for name in contract.order if name in found] or found
+    return [found[name].alias(name) for name in names]
 
 
 def landed(column: ContractColumn) -> Column:
@@ -217,18 +249,35 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     """Rejected raw records with the column `detail`, unless they have it: what was wrong, the field named where that
     is knowable."""
     if contract.schemas is not None:
-        return rejected  # its header, which may name its schema, is gone
-    details = _detail(contract)
+        return rejected
+    raw, said = _in_utf8(rejected, contract), None
+    if contract.key_schemas is not None:
+        said = F.col("detail")
+    elif contract.key_columns:
+        raw, said = _with_key(raw, contract, is_detailed=True), key_detail(contract)
+    details = _detail(contract, said)
     if contract.format == "json":
         details = unless_of_registry(details)
     read = {**_read(contract), ROW: _with_folders(_row(contract), _text_type(contract), contract)}
-    found = with_each(_in_utf8(rejected, contract), read).withColumn("detail", details).drop(*read)
+    found = with_each(raw, read).withColumn("detail", details).drop(*read, KEY)
     return _as_arrived(found, contract)
 
 
-def _detail(contract: Contract) -> Column:
-    """What is wrong with a record, in words."""
-    return first_of(((fault.holds, fault.detail()) for fault in _faults(contract)), F.lit(None).cast("string"))
+def _detail_now(contract: Contract) -> Column | None:
+    """What is wrong with a record, as far as no dead letter keeps what it is said of: a header may name a schema."""
+    if contract.key_schemas is None:
+        return None if contract.schemas is None else _detail(contract)
+    of_key = F.when(F.col("value").isNull(), _say_tombstone(contract)).otherwise(key_detail(contract))
+    return of_key if contract.schemas is None else _detail(contract, of_key)
+
+
+def _detail(contract: Contract, of_key: Column | None = None) -> Column:
+    """What is wrong with a record, in words: with its value, or what is said of its key, and of one without a value."""
+    none = F.lit(None).cast("string") if of_key is None else of_key
+    faults = [(fault.holds, fault.detail) for fault in _faults(contract)]
+    if contract.key_schemas is not None and of_key is not None:
+        faults[0] = (F.col("value").isNull(), lambda: of_key)
+    return first_of(((holds, detail()) for holds, detail in faults), none)
 
 
 def unless_of_registry(detail: Column) -> Column:
@@ -246,8 +295,8 @@ _FRAMED = "_lakesql_framed"
 
 def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
     """Raw records whose values are in UTF-8; as they have arrived, until `_as_arrived`, they are another column."""
-    if contract.frame is not None:
-        found = {name: without_frame(name, contract.frame) for name in ("key", "value")}
+    if framed := _framed(contract):
+        found = {name: without_frame(name, wire) for name, wire in framed.items()}
         raw = raw.withColumns({_FRAMED: F.struct("key", "value"), **found})
     if contract.encoding == UTF_8:
         return raw
@@ -257,12 +306,17 @@ def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
 
 def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
     """The records with the bytes that have arrived."""
-    if contract.frame is not None:
-        found = {name: F.col(_FRAMED)[name] for name in ("key", "value")}
-        return records.withColumns(found).drop(_FRAMED, _BYTES)
+    if framed := _framed(contract):
+        return records.withColumns({name: F.col(_FRAMED)[name] for name in framed}).drop(_FRAMED, _BYTES)
     if contract.encoding == UTF_8:
         return records
     return records.withColumn("value", F.col(_BYTES)).drop(_BYTES)
+
+
+def _framed(contract: Contract) -> dict[str, Wire]:
+    """How an id stands before the key and the value that are JSON behind it."""
+    said = {"key": contract.key_frame, "value": contract.frame}
+    return {name: wire for name, wire in said.items() if wire is not None}
 
 
 _REASON = "_lakesql_reason"
@@ -292,18 +346,25 @@ def with_stages(frame: DataFrame, stages: Iterable[Mapping[str, Column]], where:
     return frame
 
 
-def _with_tombstones(raw: DataFrame, contract: Contract) -> DataFrame:
-    """Raw records with the key of each that has no value, read and judged as a value of its columns would be."""
+def _with_key(raw: DataFrame, contract: Contract, is_detailed: bool = False) -> DataFrame:
+    """Raw records with `_lakesql_key`, read and judged as a value of its columns would be: of all records, or of those
+    without a value alone where no column stands in keys. What is wrong with a key that is JSON is said if wanted."""
     key = _key_contract(contract)
+    read_key = {**_read(key), ROW: _row(key)} if is_detailed else _read(key)
+    written = F.col("key") if key.has_schema else F.encode(key_text(key.columns), "UTF-8")
     read = {
         _VALUE: F.col("value"),
-        "value": F.when(F.col("value").isNull(), F.encode(_key_text(key), "UTF-8")),
-        **_read(key),
+        "value": written if contract.key_columns else F.when(F.col("value").isNull(), written),
+        **read_key,
     }
-    fields = F.struct(*(landed(column).alias(column.name) for column in key.columns))
-    is_read = F.col("value").isNotNull() & _reason(key).isNull()
-    found = with_each(raw, {**read, TOMBSTONE_KEY: F.when(is_read, fields)})
-    return found.withColumn("value", F.col(_VALUE)).drop(_VALUE, *_read(key))
+    reason = F.when(F.col("value").isNotNull(), _reason(key))
+    detail = F.lit(None).cast("string")
+    if key.has_schema or is_detailed:
+        detail = F.when(F.col("value").isNotNull(), _detail(key))
+    row = F.struct(*(landed(column).alias(column.name) for column in key.columns))
+    said = F.struct(row.alias("row"), reason.alias("reason"), detail.alias("detail"))
+    found = with_each(raw, {**read, KEY: said})
+    return found.withColumn("value", F.col(_VALUE)).drop(_VALUE, *read_key)
 
 
 _VALUE = "_lakesql_value"
@@ -311,28 +372,18 @@ _VALUE = "_lakesql_value"
 
 @cache
 def _key_contract(contract: Contract) -> Contract:
-    """What the key of a tombstone holds: JSON, whatever the values are."""
-    columns = (replace(column, required=True) for column in contract.columns if column.name in contract.key)
-    return Contract(tuple(columns))
+    """What keys hold: the columns that stand there, and of a tombstone those of the stream's key, by the fields' names.
 
-
-def _key_text(key: Contract) -> Column:
-    """The key of a record as a JSON object: as it is, out of the schema around it, or a bare value as its one column.
-
-    A text may be bare, or as JSON writes it.
+    None of them is required here: a tombstone lacks no key, and of other records those that the contract says so of.
     """
-    whole = F.col("key").cast("string")
-    is_wrapped = F.get_json_object(whole, "$.schema.type").isNotNull()
-    text = F.when(is_wrapped, F.get_json_object(whole, "$.payload")).otherwise(whole)
-    if len(key.columns) > 1:
-        return text
-    (column,) = key.columns
-    literal = r'(?s)^\s*".*"\s*$'
-    if not isinstance(column.type, T.StringType):
-        literal += r"|^\s*(-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false)\s*$"
-    bare = F.concat(F.lit(f"{{{json.dumps(column.name)}:"), text, F.lit("}"))
-    quoted = F.to_json(F.struct(text.alias(column.name)))
-    return F.when(text.rlike(r"^\s*\{"), text).when(text.rlike(literal), bare).otherwise(quoted)
+    columns = {field_of(column): column for column in contract.key_columns}
+    for column in tombstone_columns(contract):
+        columns.setdefault(field_of(column), column)
+    found = tuple(replace(column, name=name, required=False) for name, column in columns.items())
+    if contract.key_schemas is None:
+        return Contract(found)
+    kind: Literal["avro", "protobuf"] = "avro" if contract.key_schemas.kind == "AVRO" else "protobuf"
+    return Contract(found, kind, schemas=as_records(contract.key_schemas, [column.name for column in found]))
 
 
 @cache
@@ -570,7 +621,7 @@ def _first_reason(faults: Iterable[_RecordFault]) -> Column:
 
 @cache
 def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
-    faults = [_RecordFault(F.col("value").isNull(), NO_VALUE, lambda: F.lit(_say_tombstone(contract)))]
+    faults = [_RecordFault(F.col("value").isNull(), NO_VALUE, lambda: _say_tombstone(contract))]
     if contract.format in ("json", "csv") or (contract.format == "string" and contract.invalid_text == "dead_letter"):
         faults.append(_RecordFault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":
@@ -599,11 +650,14 @@ def _header_faults(contract: Contract) -> list[_RecordFault]:
     ]
 
 
-def _say_tombstone(contract: Contract) -> str:
+def _say_tombstone(contract: Contract) -> Column:
     if not contract.tombstones:
-        return "the record has no value"
-    columns = ", ".join(f"{column.name} {column.type.simpleString()}" for column in _key_contract(contract).columns)
-    return f"the record has no value, and its key is not JSON of {columns}"
+        return F.lit("the record has no value")
+    if contract.key_schemas is not None:
+        why = F.coalesce(key_detail(contract), F.lit("the key has not all columns of the stream's `key`"))
+        return F.concat(F.lit("the record has no value, and "), why)
+    columns = ", ".join(f"{column.name} {column.type.simpleString()}" for column in tombstone_columns(contract))
+    return F.lit(f"the record has no value, and its key is not JSON of {columns}")
 
 
 def _unread(contract: Contract) -> _RecordFault:

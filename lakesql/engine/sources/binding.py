@@ -37,8 +37,8 @@ class StreamBinding:
     `set_aside` are the paths of files that are left out. `file_order` are the files of a batch of a change feed, in
     which the changes of one come before those of the next. `table` is the table of the project that is read, if one is:
     its columns are the stream's. `registry` has the schemas that a topic's values name, `schemas` are those that are
-    known, and `schemas_folder` is where these are kept. `query` is the name of the query that
-    reads it, the same in each run, and `is_bounded`: it reads up to what is there as it begins.
+    known, `key_schemas` those that its keys name, and `schemas_folder` is where these are kept. `query` is the name of
+    the query that reads it, the same in each run, and `is_bounded`: it reads up to what is there as it begins.
     """
 
     stream: Stream
@@ -61,6 +61,7 @@ class StreamBinding:
     table: TableName | None = None
     registry: Registry | None = None
     schemas: StreamSchemas | None = None
+    key_schemas: StreamSchemas | None = None
     schemas_folder: str = ""
     query: str = ""
     is_bounded: bool = False
@@ -183,11 +184,16 @@ def contract_of(binding: StreamBinding) -> Contract:
         unknown_fields=stream.unknown_fields,
         has_folders=binding.may_have_folders,
         frame=stream.wire if is_framed else None,
+        order=tuple(fields.values()),
+        key_columns=contract_columns(stream, in_key=True),
+        key_schemas=binding.key_schemas,
+        key_frame=stream.wire if stream.key_format == "json_schema" else None,
     )
 
 
-def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
-    """The columns of a declared stream that records have, in Spark's types, by the names that these have for them."""
+def contract_columns(stream: Stream, in_key: bool = False) -> tuple[ContractColumn, ...]:
+    """The columns of a declared stream that records have in their values, in Spark's types, by the names that these
+    have for them; or those that they have in their keys."""
     from lakesql.engine.records.parse import ContractColumn
 
     return tuple(
@@ -201,7 +207,7 @@ def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
             stream.infinity,
         )
         for column in stream.columns
-        if not column.is_rescued
+        if not column.is_rescued and column.is_in_key == in_key
     )
 
 
