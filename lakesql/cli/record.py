@@ -12,6 +12,7 @@ from lakesql.cli.report import say
 
 if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
+    from lakesql.project.profiles import Target
 
 
 @click.command("record", cls=Command)
@@ -33,7 +34,9 @@ def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: P
     """Record a sample of a stream's topics, to run models without the broker.
 
     The target must read the stream from a broker: `lakesql record orders --target prod`. Nothing is written there, and
-    nothing held. Of a connection `sources/<kind>.py` the project's own code is run.
+    nothing held. Of a connection `sources/<kind>.py` the project's own code is run. The schemas that records name by
+    ids are fetched from their registry: into the folder that stands for it on the default target, or `_schemas` beside
+    the topics' folders.
     """
     from lakesql.cli import project
     from lakesql.counts import count
@@ -42,24 +45,39 @@ def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: P
     options = given.options
     manifest = project.load_project(options)
     folder = output.absolute() if output else _recorded_folder(manifest, name, options)
-    made = record_stream(manifest, name, rows, mask, folder, replace, lambda text: say(text, options))
-    for file in made.files:
+    schemas = folder / "_schemas" if output else _schemas_folder(manifest, name, folder, options)
+    made = record_stream(manifest, name, rows, mask, folder, replace, lambda text: say(text, options), schemas)
+    for file in (*made.files, *made.schemas):
         click.echo(file)
     left_out = f"; {count(made.left_out, 'record')} left out, which could not be masked" if made.left_out else ""
     say(f"{count(sum(made.records.values()), 'record')} of {count(len(made.records), 'topic')}{left_out}", options)
 
 
-def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
-    """The folder of the connection of the same name on the profile's default target."""
+def _schemas_folder(manifest: Manifest, name: str, folder: Path, options: Options) -> Path:
+    """The folder that stands for the stream's registry on the profile's default target, or one in the recording."""
+    stream = manifest.streams.get(name)
+    if stream is None or not stream.registry:
+        return folder
+    registry = _default_target(manifest, options).registries.get(stream.registry)
+    return Path(registry.path) if registry is not None and registry.path else folder / "_schemas"
+
+
+def _default_target(manifest: Manifest, options: Options) -> Target:
     import os
 
     from lakesql.cli.project import profile_folders
-    from lakesql.errors import UsageError
     from lakesql.project.profiles import load_target, resolve_paths
 
     directory = find_directory(options)
     folders = profile_folders(options, directory)
-    target = resolve_paths(load_target(manifest.settings.profile, None, folders, os.environ), directory)
+    return resolve_paths(load_target(manifest.settings.profile, None, folders, os.environ), directory)
+
+
+def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
+    """The folder of the connection of the same name on the profile's default target."""
+    from lakesql.errors import UsageError
+
+    target = _default_target(manifest, options)
     stream = manifest.streams.get(name)
     connection = target.connections.get(stream.connection) if stream else None
     folder = connection.recording if connection is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -111,7 +111,8 @@ def _read_schema(folder: Path, id_: int) -> Registered | None:
         file = folder / schema_file(id_, kind)
         if file.is_file():
             text = file.read_text("utf-8")
-            return kind.with_others(id_, text, read_imported(folder, kind.imports(text), kind))
+            folders = (file.with_suffix(""), folder)
+            return kind.with_others(id_, text, _read_imported(folders, kind.imports(text), kind))
     return None
 
 
@@ -121,18 +122,25 @@ def schema_file(id_: int, kind: SchemaKind) -> str:
     return f"{id_}{kind.suffix}" if number is None else f"global-{number}{kind.suffix}"
 
 
-def read_imported(folder: Path, names: Iterable[str], kind: SchemaKind) -> list[tuple[str, str]]:
-    """The files of a folder that a schema imports by these names, and those that they import; others are not there."""
+def _read_imported(folders: Sequence[Path], names: Iterable[str], kind: SchemaKind) -> list[tuple[str, str]]:
+    """The files that a schema imports by these names, and those that they import, each of the first folder that has it;
+    others are not there."""
     found: dict[str, str] = {}
     waiting = [*names]
     while waiting:
         name = waiting.pop()
-        file = folder / name
-        if name in found or ".." in Path(name).parts or not file.is_file():
+        file = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if name in found or not _is_inside(name) or file is None:
             continue
         found[name] = file.read_text("utf-8")
         waiting += kind.imports(found[name])
     return [*found.items()]
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name by which a schema imports another stays in the folder that it is looked up in, and written to."""
+    path = Path(name)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def _registered(registry: Registry, id_: int, found: Any) -> Registered:
@@ -148,7 +156,7 @@ def _referenced(registry: Registry, found: Any) -> list[tuple[str, str]]:
     texts: list[tuple[str, str]] = []
     for reference in found.references or ():
         version = _ask(registry, "get_version", reference.subject, reference.version)
-        if version is not None:
+        if version is not None and _is_inside(reference.name):
             texts += [*_referenced(registry, version.schema), (reference.name, version.schema.schema_str)]
     return list(dict.fromkeys(texts))
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
-from lakesql.registry.avro import parse_avro
+from lakesql.registry.avro import PRIMITIVES, parse_avro
 from lakesql.registry.proto_schema import descriptor_of, find_imports, find_message, parse_proto
 from lakesql.registry.proto_text import proto_text
 from lakesql.registry.registered import Registered
@@ -70,6 +70,8 @@ class AvroKind(SchemaKind):
 
     def tidy(self, text: str) -> str:
         """Indented."""
+        if text.strip() in PRIMITIVES:
+            return json.dumps(text.strip()) + "\n"
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -17,6 +17,7 @@ from lakesql.errors import LakesqlError, ProfileError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import write_atomically
 from lakesql.run.newest_records import read_newest
+from lakesql.run.record_schemas import record_schemas
 from lakesql.source.origin import recorded_folder
 from lakesql.source.source import Source
 from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record
@@ -29,11 +30,13 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was recorded: how many records of each topic, in which files, and how many were left out as not maskable."""
+    """What was recorded: how many records of each topic, in which files, and how many were left out as not maskable;
+    and the files of the schemas that they name."""
 
     records: dict[str, int]
     files: tuple[Path, ...]
     left_out: int
+    schemas: tuple[Path, ...] = ()
 
 
 def record_stream(
@@ -44,12 +47,14 @@ def record_stream(
     folder: Path,
     replace: bool,
     say: Callable[[str], None] = lambda _: None,
+    schemas: Path | None = None,
 ) -> Recording:
     """Write the newest `rows` records of the stream's topics to `folder`, a folder a topic, in the order of time.
 
-    Records that cannot be masked are left out. Raises `UsageError` where the stream has no topics that could be asked
-    (`not-a-topic`), a mask is not a column (`unknown-column`), or there is a recording already and it is not to be
-    replaced (`recording-exists`); and what asking the broker raises.
+    Records that cannot be masked are left out. The schemas that they name go to the folder `schemas`, before them.
+    Raises `UsageError` where the stream has no topics that could be asked (`not-a-topic`), a mask is not a column
+    (`unknown-column`), or there is a recording already and it is not to be replaced (`recording-exists`); and what
+    asking the broker and the registry raises.
     """
     stream, connection = _find_stream(manifest, name)
     home = user_cache(os.environ)
@@ -69,12 +74,13 @@ def record_stream(
     for record in mask_records(found, masking) if masking else found:
         lines[record.topic].append(render_record(record, stream.record_format.is_document) + "\n")
         counts[record.topic] += 1
+    taken = tuple(record_schemas(manifest, stream, found, schemas)) if stream.registry and schemas else ()
     file = time.strftime("recorded-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
     written = tuple(_write(folders[topic], file, each) for topic, each in lines.items() if each)
     if replace:
         for topic in (topic for topic, each in lines.items() if not each):
             _remove_but(folders[topic], None)
-    return Recording(dict(counts), written, len(found) - counts.total())
+    return Recording(dict(counts), written, len(found) - counts.total(), taken)
 
 
 def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Source]:

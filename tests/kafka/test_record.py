@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from lakesql.cli.main import run_command
+from tests.kafka.test_registry import row, version
 from tests.kafka.test_streams import AVRO, AVRO_COLUMNS, avro, value
+from tests.servers.apicurio import Apicurio
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project
+from tests.spark.test_registry import framed
 
 COLUMNS = {"id": {"type": "bigint", "required": True}, "name": "string"}
 
@@ -26,13 +32,13 @@ def project(new_project: Callable[[], Project], broker: Broker, monkeypatch: pyt
     return project
 
 
-def write_targets(project: Project, broker: Broker) -> None:
-    project.connections = {"broker": {"type": "recorded", "path": "recorded"}}
+def write_targets(project: Project, broker: Broker, dev: Any = None, prod: Any = None) -> None:
+    project.connections = {"broker": {"type": "recorded", "path": "recorded"}, **(dev or {})}
     project.manifest()
     profiles = json.loads((project.directory / "profiles.yml").read_text())
     outputs = profiles["p"]["outputs"]
     connection = {"type": "kafka", "bootstrap_servers": broker.servers}
-    outputs["prod"] = {**outputs["dev"], "connections": {"broker": connection}}
+    outputs["prod"] = {**outputs["dev"], "connections": {"broker": connection, **(prod or {})}}
     (project.directory / "profiles.yml").write_text(json.dumps(profiles))
 
 
@@ -160,6 +166,58 @@ def test_avro_is_recorded_in_base64(project: Project, broker: Broker) -> None:
     project.run().check()
     rows = [(row["order_id"], row["status"]) for row in project.rows("landed", "order_id")]
     assert rows == [(1, "PAID"), (300, "NEW")]
+
+
+UNIT_TEST = """
+unit_tests:
+  - name: doubled
+    model: landed
+    given: [{input: stream('s'), rows: [{id: 7, k: eu, f0: x}]}]
+    expect: {rows: [{id: 7, k: eu, f0: x}]}
+"""
+
+
+@pytest.mark.parametrize("wire", ["confluent", "apicurio_headers"])
+def test_a_recording_has_the_schemas_that_its_records_name(
+    project: Project, broker: Broker, registry: Apicurio, wire: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is recorded compiles, is tested and runs without broker and registry: the contract is pulled, and ids that
+    stand for nothing stay dead letters."""
+    topic = f"recorded.{wire}"
+    connections = {"schemas": {"type": "registry", "path": "recorded/_schemas"}}
+    write_targets(project, broker, connections, {"schemas": {"type": "registry", "url": registry.url}})
+    client = SchemaRegistryClient({"url": registry.url})
+    schemas = [json.dumps(version(number)) for number in range(2)]
+    ids = [client.register_schema(f"{topic}-value", Schema(text, "AVRO")) for text in schemas]
+    key_id = client.register_schema(f"{topic}-key", Schema('"string"', "AVRO"))
+
+    def sent(number: int, id_: int, schema_id: int) -> Message:
+        body = BytesIO()
+        fastavro.schemaless_writer(body, fastavro.parse_schema(version(number)), row(number, id_))
+        if wire == "confluent":
+            return Message(framed(schema_id, body.getvalue()), framed(key_id, b"\4eu"))
+        named = {"value": schema_id, "key": key_id}
+        headers = tuple((f"apicurio.{side}.contentId", each.to_bytes(8, "big")) for side, each in named.items())
+        return Message(body.getvalue(), b"\4eu", headers)
+
+    broker.create_topic(topic)
+    broker.produce(topic, [sent(0, 1, ids[0]), sent(1, 2, ids[1]), sent(0, 3, 10**6)])
+    options = {"connection": "broker", "topic": topic, "format": "avro", "registry": "schemas", "wire": wire}
+    project.stream("pulled", **options)
+    project.stream(
+        "s", {"id": "bigint", "f0": "string", "k": {"type": "string", "in": "key"}}, key_format="avro", **options
+    )
+    project.model("landed", "SELECT id, k, f0 FROM {s}", mode="append")
+    project.model("copied", "SELECT id, title, f0, f1 FROM {pulled}", mode="append")
+    assert record("s") == 0 and record("pulled", "--replace") == 0
+    written = {Path(line).name for line in capsys.readouterr().out.splitlines()}
+    assert {f"{each}.avsc" for each in (*ids, key_id)} < written and f"{topic}-value.avsc" in written
+    project.write("models/tests.yml", UNIT_TEST)
+    assert run_command(["test", "--select", "landed", "--target", "dev"]) == 0
+    project.run().check()
+    assert project.rows("landed", "id") == [{"id": at, "k": "eu", "f0": f"{at}-0"} for at in (1, 2)]
+    assert [(found["f0"], found["f1"]) for found in project.rows("copied", "id")] == [("1-0", "d1"), ("2-0", "2-1")]
+    assert project.reasons("landed") == project.reasons("copied") == {"unparsable": 1}
 
 
 @pytest.mark.parametrize(
