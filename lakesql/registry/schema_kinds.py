@@ -28,6 +28,9 @@ class SchemaKind(Protocol):
     condition: ClassVar[str]
     """What is wrong where one is none, or lacks a column."""
 
+    field_pattern: ClassVar[str]
+    """A regular expression of where a text has a field of this `{name}`, as its group."""
+
     def with_others(self, id_: int, text: str, others: Sequence[tuple[str, str]]) -> Registered:
         """The schema, with the texts of those that it refers to, by the names that it has for them; those first that
         others refer to."""
@@ -50,6 +53,7 @@ class AvroKind(SchemaKind):
     title: ClassVar[str] = "Avro"
     suffix: ClassVar[str] = ".avsc"
     condition: ClassVar[str] = "avro-schema"
+    field_pattern: ClassVar[str] = r'"name"\s*:\s*("{name}")'
 
     def with_others(self, id_: int, text: str, others: Sequence[tuple[str, str]]) -> Registered:
         """The others are put into it."""
@@ -82,6 +86,7 @@ class ProtobufKind(SchemaKind):
     title: ClassVar[str] = "Protobuf"
     suffix: ClassVar[str] = ".proto"
     condition: ClassVar[str] = "protobuf-schema"
+    field_pattern: ClassVar[str] = r"\b({name})\s*=\s*\d"
 
     def with_others(self, id_: int, text: str, others: Sequence[tuple[str, str]]) -> Registered:
         """The others are files beside it."""

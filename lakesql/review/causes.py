@@ -15,9 +15,12 @@ from lakesql.modes.read_config import folder_defaults
 from lakesql.project.catalog import is_same_catalog
 from lakesql.project.settings import SETTINGS_FILE
 from lakesql.project.yaml import parse_yaml
+from lakesql.registry.registered import Registered
+from lakesql.registry.schema_kinds import SCHEMA_KINDS
 from lakesql.review.version import Version
 from lakesql.select.differences import first_change
 from lakesql.select.query import Output
+from lakesql.stream.registry_columns import schema_path
 from lakesql.stream.stream import Stream
 from lakesql.template.reader import Macro
 
@@ -130,8 +133,23 @@ def connection_place(version: Version, name: str) -> Place:
 
 
 def stream_place(version: Version, stream: Stream, *keys: str) -> Place:
-    """Where a stream says a key, or one of its columns (`columns`, the name); the stream where it does not."""
+    """Where a stream says a key, or one of its columns (`columns`, the name); the stream where it does not.
+
+    The columns of a contract that is pulled stand in the subject's schema; those that are gone, at its start.
+    """
+    if stream.pulled is not None and keys[:1] == ("columns",):
+        path = schema_path(stream, version.files.settings.paths.streams)
+        return _find_field(stream.pulled, path, keys[-1]) or Place(path)
     return _find_key(version, stream.place, "streams", stream.name, keys) or stream.place
+
+
+def _find_field(schema: Registered, path: str, name: str) -> Place | None:
+    """The first line of a schema's text that names a field: as a word of its own, which stands in quotes in Avro."""
+    at = re.search(SCHEMA_KINDS[schema.kind].field_pattern.format(name=re.escape(name)), schema.text)
+    if at is None:
+        return None
+    before = schema.text[: at.start(1)]
+    return Place(path, before.count("\n") + 1, at.start(1) - before.rfind("\n"))
 
 
 def properties_place(version: Version, model: Model, *keys: str) -> Place:
