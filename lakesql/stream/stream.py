@@ -876,15 +876,21 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     has_documents = kind.is_document or is_registered
     if stream.is_feed and (stream.origin.brings == "rows" or not has_documents):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics and files of format 'json' have."
-        fix = ""
+        fix = why = ""
         if kind.schema_kind and envelope.may_be_registered and not in_files:
             fix = "In topics of format 'avro' it has a `registry`."
+        if kind.has_messages and envelope.may_be_registered:
+            why = (
+                "In Protobuf the converters of Kafka Connect write NULL as 0 or '' unless they are told otherwise, and "
+                "no event says whether they were: the table would have other values than the database."
+            )
+            fix = "Let the connector write Avro or JSON: `value.converter` and `key.converter`. Avro has a `registry`."
         if in_files:
             fix = (
                 "Read the rows of other files without an envelope, with the column that says what happened, in mode "
                 "`upsert`: `columns: {Op: string, …}` and `delete_when=\"Op = 'D'\"`."
             )
-        yield Problem("wrong-value", what, fix=fix, place=node.entries()["envelope"].place)
+        yield Problem("wrong-value", what, why, fix, node.entries()["envelope"].place)
     if stream.infinity != "dead_letter" and not stream.is_feed:
         what = f"Stream '{stream.name}' says 'infinity', which is asked of change feeds."
         yield Problem("wrong-value", what, place=node.entries()["infinity"].place)
