@@ -172,7 +172,7 @@ UNIT_TEST = """
 unit_tests:
   - name: doubled
     model: landed
-    given: [{input: stream('s'), rows: [{id: 7, k: eu, f0: x}]}]
+    given: [{stream: s, batches: [[{id: 7, k: eu, f0: x}]]}]
     expect: {rows: [{id: 7, k: eu, f0: x}]}
 """
 

@@ -19,6 +19,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted
 from lakesql.run.bind import bind_select
+from tests.servers.certificates import Authority, server_context
 from tests.servers.memory_registry import open_memory_registry
 from tests.spark.project import Project, in_bytes, use_schema_folder
 
@@ -234,6 +235,44 @@ def test_global_ids_that_no_interface_of_apicurios_resolves_are_dead_letters(pro
     assert project.rows("landed") == [{"id": 1}]
     (letter,) = project.rows("landed__dead_letter")
     assert "apicurio.value.globalId" in letter["detail"] and "/apis/ccompat/v7" in letter["detail"]
+
+
+def test_a_registry_that_is_not_trusted_stops_the_model_and_nothing_is_lost(project: Project) -> None:
+    """What is corrected in the profile is all that it takes: the next run reads the records again."""
+    folder = project.directory
+    authority, stranger = Authority(folder, "authority"), Authority(folder, "stranger")
+    with open_memory_registry(server_context(authority.sign("registry"))) as registry:
+        number = registry.register("orders-value", V1)
+        registry.wants_token, registry.clients = True, {"lakesql": "right"}
+
+        def connect(ca: Authority, secret: str) -> None:
+            login = {
+                "bearer.auth.credentials.source": "OAUTHBEARER",
+                "bearer.auth.client.id": "lakesql",
+                "bearer.auth.client.secret": secret,
+                "bearer.auth.scope": "read",
+                "bearer.auth.issuer.endpoint.url": f"{registry.url}/token",
+                "max.retries": "0",
+            }
+            own = {"type": "registry", "url": registry.url, "ca": str(ca.file), "options": login}
+            project.connections = {**project.connections, "schemas": own}
+
+        declare(project, {"id": "bigint"})
+        project.model("landed", "SELECT id FROM {orders}", mode="append")
+        row = {"amount": Decimal("1.00"), "at": AT, "state": "new", "gone": ""}
+        project.record("orders", [in_bytes(framed(number, body(V1, {**row, "id": id_}))) for id_ in range(3)])
+        for ca, secret, condition in (
+            (stranger, "right", "certificate-untrusted"),
+            (authority, "wrong", "wrong-credentials"),
+        ):
+            connect(ca, secret)
+            ran = project.run()
+            assert not ran.succeeded and ran.conditions("landed") == [condition]
+            assert not project.has("landed") or project.rows("landed") == []
+        connect(authority, "right")
+        project.run().check()
+    assert project.rows("landed", "id") == [{"id": id_} for id_ in range(3)]
+    assert project.reasons("landed") == {}
 
 
 def test_a_model_that_keeps_state_reads_the_model_that_lands_the_stream(project: Project) -> None:
