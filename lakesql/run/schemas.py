@@ -35,7 +35,7 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
     asking a registry or a broker raises.
     """
     feeds = dict.fromkeys(group.stream for group in manifest.groups.values())
-    known = {name: stream for name, stream in manifest.streams.items() if stream.registry or name in feeds}
+    known = {name: stream for name, stream in manifest.streams.items() if _has_values(stream) or name in feeds}
     for name in names:
         if name not in known:
             what = f"There is no stream '{name}' with a registry, and none whose tables a group mirrors."
@@ -49,6 +49,11 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
         else:
             texts |= _files_of(_newest(find_registry(manifest, each), each), schema_path(each, folder))
     return [_write(manifest.directory, path, text) for path, text in texts.items()]
+
+
+def _has_values(stream: Stream) -> bool:
+    """Whether its values name schemas of a registry, and not its keys alone."""
+    return bool(stream.registry and stream.record_format.schema_kind)
 
 
 def _files_of(found: Registered, path: str) -> dict[str, str]:

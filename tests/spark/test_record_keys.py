@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.run.schemas import pull_schemas
 from tests.messages import framed as message
 from tests.messages import message_of
 from tests.spark.project import Project, in_bytes, use_schema_folder
@@ -103,6 +104,7 @@ def test_texts_and_numbers_are_keys_of_values_without_a_registry(project: Projec
     assert project.rows("landed") == [{"k": found, "n": 1} for found in ("7", "abc")] + [{"k": None, "n": 1}] * 2
     (letter,) = project.rows("landed__dead_letter")
     assert letter["detail"] == "the key: not a record of the Avro schema"
+    assert pull_schemas(project.manifest(), ()) == []  # no contract is a schema of keys
 
 
 def test_keys_in_protobuf(project: Project) -> None:
