@@ -553,7 +553,7 @@ def read_stream(node: Node) -> Stream:
         infinity=options.infinity,
         add_fields_prefix=options.add_fields_prefix,
         registry=options.registry,
-        key_format=options.key_format or ("json_schema" if options.format == "json_schema" else "json"),
+        key_format=_key_format(options),
         wire=options.wire,
         subject=options.subject,
         message=options.message,
@@ -574,6 +574,15 @@ def read_stream(node: Node) -> Stream:
     if problems:
         raise ProjectError(problems)
     return stream
+
+
+def _key_format(options: _StreamOptions) -> KeyFormat:
+    """How keys are written: where values are JSON behind an id, keys may be too."""
+    if options.key_format is not None:
+        return options.key_format
+    from lakesql.records.kinds_of_records import FORMATS
+
+    return "json_schema" if FORMATS[options.format].is_framed else "json"
 
 
 def _late_files(options: _StreamOptions) -> LateFiles:

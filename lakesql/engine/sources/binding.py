@@ -187,7 +187,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         order=tuple(fields.values()),
         key_columns=contract_columns(stream, in_key=True),
         key_schemas=binding.key_schemas,
-        key_frame=stream.wire if stream.key_format == "json_schema" else None,
+        key_frame=stream.wire if stream.key_record_format.is_framed else None,
     )
 
 
