@@ -764,6 +764,10 @@ CONDITIONS: dict[str, Condition] = {
         "`lakesql init` would overwrite files that exist.",
         "Name another folder, or move the files that the message lists.",
     ),
+    "queue-forbidden": Condition(
+        "The connection's user may not use a queue that tells of files.",
+        "Allow `sqs:GetQueueUrl`, `sqs:GetQueueAttributes`, `sqs:ReceiveMessage` and `sqs:DeleteMessage`.",
+    ),
     "recording-exists": Condition(
         "`lakesql record` would write beside a recording that exists.",
         "Replace it with `--replace`, or write elsewhere with `--output`.",
@@ -1254,6 +1258,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-profile": Condition(
         "profiles.yml has no profile of the project's name.",
         "Add it, or set `profile` in `[tool.lakesql]`.",
+    ),
+    "unknown-queue": Condition(
+        "A queue that the `notifications` of a stream name does not exist at the connection.",
+        "Correct the name, the region or the account, or create the queue.",
     ),
     "unknown-ref": Condition(
         "`ref('…')` names no model.",

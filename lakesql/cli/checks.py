@@ -82,6 +82,10 @@ def check_everything(options: Options) -> Iterator[CheckResult]:
     yield _result("checkpoints", _attempt(partial(check_checkpoints, target.checkpoints, target.catalog)))
     for name, connection in target.connections.items():
         streams = [stream for stream in declared if stream.connection == name]
+        if connection.events_in == "queue":
+            streams = [
+                stream for stream in declared if stream.notifications and stream.notifications.connection == name
+            ]
         yield _result(f"connection {name}", _attempt(partial(check_connection, connection, streams)))
     for name, registry in target.registries.items():
         yield _result(f"connection {name}", _attempt(partial(check_registry, registry)))

@@ -122,7 +122,7 @@ def _source(select: Select, name: str) -> str:
         facts += [f"unknown_fields {stream.unknown_fields}"] if stream.unknown_fields != "ignore" else []
         facts += [f"read files are archived in {text(stream.archive)}"] if stream.archive else []
         facts += [f"in the order of their names, {_LATE[stream.late_files]}"] if stream.ordered_by else []
-        facts += [f"found by the events of topic {stream.notifications.topic}"] if stream.notifications else []
+        facts += [f"found by the events of {stream.notifications.place}"] if stream.notifications else []
         facts += ["read files are deleted"] if stream.after == "delete" else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":

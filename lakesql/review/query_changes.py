@@ -238,8 +238,8 @@ def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
         what = f"Files of stream '{after.name}' that come late {said}, from the next run on."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "late_files"))
     if before.notifications != after.notifications:
-        topic = after.notifications.topic if after.notifications else ""
-        said = f"found by the events of topic {topic}" if topic else "not found by events"
+        told_by = after.notifications.place if after.notifications else ""
+        said = f"found by the events of {told_by}" if told_by else "not found by events"
         what = f"Files of stream '{after.name}' are {said} from the next run on."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "notifications"))
     is_found = bool(after.ordered_by or after.notifications)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.project.cache import digest
 from lakesql.registry.connection import Registry
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.source.kinds import model_table, project_files
@@ -77,7 +78,8 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             place=stream.place,
         )
     events = _find_events(manifest, stream)
-    binding = StreamBinding(stream, connections[stream.connection].as_asked(stream, events))
+    folder = events_folder(manifest.target.checkpoints, events, stream) if events is not None else ""
+    binding = StreamBinding(stream, connections[stream.connection].as_asked(stream, events), events_folder=folder)
     if problems := list(binding.source.problems(stream.origin, stream.place)):
         raise ProjectError(problems)
     if stream.registry:
@@ -92,7 +94,7 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
 
 
 def _find_events(manifest: Manifest, stream: Stream) -> Source | None:
-    """The connection whose topic tells of a stream's files, if one does. Raises `ProjectError`."""
+    """The connection whose topic or queue tells of a stream's files, if one does. Raises `ProjectError`."""
     if stream.notifications is None:
         return None
     name, connections = stream.notifications.connection, manifest.target.connections
@@ -100,21 +102,29 @@ def _find_events(manifest: Manifest, stream: Stream) -> Source | None:
     if found is None:
         raise ProjectError.of(
             "unknown-connection",
-            f"Target '{manifest.target.name}' has no connection '{name}', whose topic tells of the files of "
+            f"Target '{manifest.target.name}' has no connection '{name}', which is to tell of the files of "
             f"'{stream.name}'.",
             fix=did_you_mean(name, connections),
             place=stream.place,
         )
-    if found.cluster is None:
+    if found.events_in != stream.notifications.option:
         raise ProjectError.of(
             "wrong-value",
-            f"Connection '{name}', whose topic is to tell of the files of stream '{stream.name}', is of type "
-            f"'{found.kind}'.",
-            why="Events are read from topics of Kafka.",
-            fix="Name a connection of type `kafka` under `notifications`.",
+            f"Connection '{name}', whose {stream.notifications.option} is to tell of the files of stream "
+            f"'{stream.name}', is of type '{found.kind}'.",
+            why="Events are read from topics of Kafka and from queues of SQS.",
+            fix="Name a connection of type `kafka` and a `topic` under `notifications`, or one of type `sqs` and a "
+            "`queue`.",
             place=stream.place,
         )
     return found
+
+
+def events_folder(checkpoints: str, events: Source, stream: Stream) -> str:
+    """The folder of the events that a queue has told of a stream's files: one for all streams that name this queue."""
+    assert stream.notifications is not None
+    queue = digest(events.check(), stream.notifications.name)
+    return f"{checkpoints.rstrip('/')}/{EVENTS_FOLDER}/{queue}"
 
 
 def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
@@ -150,3 +160,6 @@ def find_registry(manifest: Manifest, stream: Stream) -> Registry:
 
 SCHEMAS_FOLDER = "_schemas"
 """Beside the checkpoints of models: the schemas that were fetched of registries."""
+
+EVENTS_FOLDER = "_events"
+"""Beside them: what queues have told of files."""

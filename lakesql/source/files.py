@@ -37,12 +37,11 @@ class Files(FolderSource):
             from lakesql.source.files_by_name import FilesByName
 
             return FilesByName(self.path)
-        cluster = events.cluster if events is not None else None
-        if stream.notifications is None or cluster is None or local_folder(self.path) is not None:
+        if stream.notifications is None or events is None or local_folder(self.path) is not None:
             return self
         from lakesql.source.notified_files import NotifiedFiles
 
-        return NotifiedFiles(self.path, cluster, stream.notifications.topic)
+        return NotifiedFiles(self.path, events, stream.notifications.name)
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:

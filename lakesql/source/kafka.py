@@ -39,6 +39,7 @@ class Kafka(Source):
     looks_up_start: ClassVar[bool] = True
     backlog_unit: ClassVar[BacklogUnit] = "records"
     jars: ClassVar[frozenset[str]] = frozenset({"kafka"})
+    events_in: ClassVar[str] = "topic"
 
     @classmethod
     def stand_in(cls) -> Self:

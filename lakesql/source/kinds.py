@@ -16,11 +16,12 @@ from lakesql.source.pulsar import Pulsar
 from lakesql.source.rate import Rate
 from lakesql.source.recorded import Recorded
 from lakesql.source.source import Source
+from lakesql.source.sqs import Sqs
 from lakesql.source.table import TableSource
 from lakesql.source.table_changes import ChangesSource
 
 CONNECTIONS: Mapping[str, type[Source]] = {
-    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt)
+    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt, Sqs)
 }
 """Those that a profile's `connections` may have by their word."""
 

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 from lakesql.clock import epoch_ms, now_ms
 from lakesql.decode import option
-from lakesql.errors import LakesqlError, ProfileError, TransientError, not_installed
+from lakesql.errors import LakesqlError, ProfileError, TransientError
+from lakesql.source.aws import REFUSED, explain_client, open_service
 from lakesql.source.kinesis_aggregate import split_aggregate
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
 from lakesql.source.source import Start
@@ -76,24 +77,7 @@ class Kinesis(LogSource):
 
     def client(self) -> Any:
         """A client of boto3's."""
-        try:
-            import boto3
-            from botocore.config import Config
-            from botocore.exceptions import BotoCoreError
-        except ModuleNotFoundError:
-            raise not_installed("boto3", "kinesis") from None
-        keys = {
-            "aws_access_key_id": self.access_key_id or None,
-            "aws_secret_access_key": self.secret_access_key or None,
-            "aws_session_token": self.session_token or None,
-            "profile_name": self.profile or None,
-            "region_name": self.region or None,
-        }
-        config = Config(retries={"max_attempts": 3, "mode": "standard"}, max_pool_connections=16)
-        try:
-            return boto3.Session(**keys).client("kinesis", endpoint_url=self.endpoint or None, config=config)
-        except (BotoCoreError, ValueError) as error:
-            raise ProfileError.of("client-option", f"boto3 cannot open Kinesis: {error}") from None
+        return open_service(self, self.kind, self.label)
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
@@ -315,7 +299,7 @@ class KinesisStream(Log):
                     raise self._explain(error) from None
                 time.sleep(wait_s)
             except BotoCoreError as error:
-                raise _explain_client(error) from None
+                raise explain_client(error, "Kinesis") from None
         raise AssertionError("the last try returns or raises")
 
     def _explain(self, error: Any) -> LakesqlError:
@@ -323,7 +307,7 @@ class KinesisStream(Log):
         if code == "ResourceNotFoundException":
             what = f"There is no Kinesis stream '{self.name}': {said}"
             return ProfileError.of("unknown-topic", what, fix="Correct the stream's `topic`, or create it.")
-        if code in _REFUSED:
+        if code in REFUSED:
             return ProfileError.of("wrong-credentials", f"Kinesis does not take the credentials: {said}")
         if code in _FORBIDDEN:
             return ProfileError.of("topic-forbidden", f"Stream '{self.name}' may not be read: {said}")
@@ -345,23 +329,6 @@ _FORBIDDEN = frozenset(
         *("KMSNotFoundException", "KMSOptInRequired"),
     }
 )
-
-_REFUSED = frozenset(
-    {
-        *("UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException"),
-        *("InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException"),
-    }
-)
-
-
-def _explain_client(error: Exception) -> LakesqlError:
-    """What boto3 says before it has asked anybody."""
-    kind = type(error).__name__
-    if kind in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError") or "Token" in kind:
-        return ProfileError.of("wrong-credentials", f"boto3 finds no credentials for Kinesis: {error}")
-    if kind in ("NoRegionError", "InvalidRegionError", "ProfileNotFound", "ParamValidationError"):
-        return ProfileError.of("client-option", f"boto3 cannot open Kinesis: {error}")
-    return TransientError.of("connection-unreachable", f"Kinesis does not answer: {error}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,48 @@
-"""Where events tell of the files that arrive: a topic, to which object storage writes what becomes of its objects."""
+"""Where events tell of the files that arrive: a topic or a queue, to which object storage writes of its objects."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesql.decode import option, read_filled
+from lakesql.decode import Node, option, read_filled
+from lakesql.errors import Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Notifications:
-    """A topic with the events of a bucket."""
+    """A topic or a queue with the events of a bucket."""
 
-    connection: str = option("The connection of type `kafka` whose topic has the events.", read=read_filled)
-    topic: str = option("The topic.", read=read_filled)
+    connection: str = option(
+        "The connection of type `kafka` or `sqs` whose topic or queue has the events.", read=read_filled
+    )
+    topic: str = option("The topic of Kafka.", default="", read=read_filled)
+    queue: str = option(
+        "The queue of SQS: its name, or its URL where it is another account's.", default="", read=read_filled
+    )
+
+    @property
+    def option(self) -> str:
+        """What the events are in: `topic` or `queue`."""
+        return "queue" if self.queue else "topic"
+
+    @property
+    def place(self) -> str:
+        """It in words, such as `topic lake-events`."""
+        return f"{self.option} {self.name}"
+
+    @property
+    def name(self) -> str:
+        """The name of the topic or the queue."""
+        return self.queue or self.topic
+
+
+def check_notifications(given: Notifications, node: Node, stream: str) -> Iterator[Problem]:
+    """Whether a stream says one place that has the events."""
+    if given.topic and given.queue:
+        what = f"Stream '{stream}' names a topic and a queue under 'notifications'."
+        yield Problem("contradictory-options", what, place=node.entries()["queue"].place)
+    if not given.name:
+        what = f"Stream '{stream}' names neither a topic nor a queue under 'notifications'."
+        fix = "Write `topic:` of a connection of type `kafka`, or `queue:` of one of type `sqs`."
+        yield Problem("missing-option", what, fix=fix, place=node.place)

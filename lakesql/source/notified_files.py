@@ -1,4 +1,4 @@
-"""Plain files of object storage that events tell of: they are found in a topic, and not by listing."""
+"""Plain files of object storage that events tell of: they are found in a topic or a queue, and not by listing."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from urllib.parse import urlsplit
 from lakesql.source.file_folder import FolderSource
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import Brings
-from lakesql.source.source import AskedStream, Now, has_mark
+from lakesql.source.source import AskedStream, Now, Source, has_mark
 
 if TYPE_CHECKING:
     from lakesql.source.seen_files import StoredFiles
     from lakesql.source.stream_state import Position, SourceState
 
 TOLD_BY = "told_by"
-"""In a position: the topic whose events were read."""
+"""In a position: the topic whose events were read, or the log of a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventsRead:
-    """Up to which offsets of which topic events were read, and how many files in all; '' for none yet."""
+    """Up to which places of which topic or queue events were read, and how many files in all; '' for none yet."""
 
     topic: str = ""
     offsets: Mapping[int, int] = field(default_factory=dict)
@@ -48,20 +48,24 @@ class NotifiedFiles(FolderSource):
     """Plain files of a stream that has `notifications`."""
 
     path: str
-    kafka: Kafka
-    topic: str
+    events: Source
+    told_by: str
 
     kind: ClassVar[str] = "notified_files"
     label: ClassVar[str] = "plain files that events tell of"
     brings: ClassVar[Brings] = "files"
     has_offsets: ClassVar[bool] = False
     is_planned: ClassVar[bool] = True
-    jars: ClassVar[frozenset[str]] = Kafka.jars
 
     @classmethod
     def stand_in(cls) -> Self:
         """Files in no folder."""
         return cls("", Kafka.stand_in(), "")
+
+    @property
+    def jars(self) -> frozenset[str]:  # type: ignore[override]  # a kind of its own would be one for each place of events
+        """Those of where the events are."""
+        return self.events.jars
 
     def name_of(self, bucket: str, key: str) -> str | None:
         """The name below the connection's path of an object; None where it lies elsewhere."""
@@ -78,7 +82,7 @@ class NotifiedFiles(FolderSource):
         return SourceState(stream.name, self.kind)
 
     def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
-        """Not to be known: the topic is asked by a run."""
+        """Not to be known: where the events are is asked by a run."""
         return False
 
     @classmethod

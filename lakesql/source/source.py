@@ -151,6 +151,9 @@ class Source(Protocol):
     jars: ClassVar[frozenset[str]] = frozenset()
     """The groups of jars that Spark needs to read it."""
 
+    events_in: ClassVar[str] = ""
+    """What `notifications` call that of it which tells of files: `topic` or `queue`; '' where nothing does."""
+
     @classmethod
     def stand_in(cls) -> Self:
         """One of which nothing but the kind is known."""

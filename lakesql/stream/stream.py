@@ -16,7 +16,7 @@ from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
 from lakesql.registry.registered import Registered
-from lakesql.source.notifications import Notifications
+from lakesql.source.notifications import Notifications, check_notifications
 from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin, archive_problems
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
@@ -344,7 +344,8 @@ class _StreamOptions:
         default=None,
     )
     notifications: Notifications | None = option(
-        "Of files in object storage: the topic whose events tell of new ones, so that they are found without listing.",
+        "Of files in object storage: the topic or the queue whose events tell of new ones, so that they are found "
+        "without listing.",
         default=None,
     )
     late_files: LateFiles | None = option(
@@ -861,6 +862,8 @@ def _check_order(stream: Stream, node: Node) -> Iterator[Problem]:
             yield Problem("wrong-value", what, place=node.key_place(key))
     if not said:
         return
+    if stream.notifications is not None:
+        yield from check_notifications(stream.notifications, node.entries()["notifications"], stream.name)
     place = node.entries()[said[0]].place
     if stream.origin.brings != "files":
         what = f"Stream '{stream.name}' says '{said[0]}', which is asked of files."

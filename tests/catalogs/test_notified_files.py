@@ -13,7 +13,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from lakesql.engine.sources import notified_files
+from lakesql.engine.sources.event_topics import EventTopic
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, FilesLate, FilesLeftOut
 from lakesql.run.spark import find_needs
@@ -149,7 +149,7 @@ def test_a_rewind_and_a_rebuild_read_each_file_once(notified: Notified) -> None:
 def test_each_file_is_read_once_by_whatever_events(notified: Notified, seed: int) -> None:
     random, written, waiting = Random(seed), list[int](), list[str]()
     notified.make(max_per_batch=2)
-    with mock.patch.object(notified_files, "EVENTS", 3):
+    with mock.patch.object(EventTopic, "most_places", 3):
         for _ in range(6):
             for _ in range(random.randint(0, 4)):
                 written.append(len(written))

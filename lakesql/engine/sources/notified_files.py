@@ -1,22 +1,23 @@
-"""Plain files that events of object storage tell of: a topic is read, and what it names is looked up.
+"""Plain files that events of object storage tell of: a topic or a queue is read, and what it names is looked up.
 
-A position has the offsets of the topic up to which events were read, and how many files were. An event is no proof: it
+A position has the places up to which events were read, and how many files were. An event is no proof: it
 may come twice, late, or never. So a file is known by its name, and all files are listed now and then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.broker import Broker, Brokers, open_broker
-from lakesql.engine.sources.kafka import read_between
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.event_log import EventEnds, EventLog
+from lakesql.engine.sources.event_logs import open_events
 from lakesql.engine.sources.planned_files import PlannedFiles, SparkPlannedFiles, name_some, shown_files
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning
 from lakesql.source.known_files import TIME_UNKNOWN, KnownFiles
@@ -25,9 +26,6 @@ from lakesql.source.notified_files import EventsRead, NotifiedFiles, events_read
 from lakesql.source.object_events import read_event
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import Position, SourceState
-
-EVENTS = 20_000
-"""So many events are read at once, and held in memory."""
 
 GRACE_MS = 600_000
 """So long a listing waits for the event of a file that it finds, or as long as it takes to the next listing."""
@@ -45,9 +43,9 @@ class SparkNotifiedFiles(SparkPlannedFiles):
         return _Notified(PlannedFiles(session, binding, planning))
 
     def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
-        """Whether there is a file at all. Raises `RunError` (`unknown-topic`) where the topic is not there."""
-        source = _source(binding)
-        brokers.of(session._jvm, source.kafka).topics([source.topic], binding.stream.place)
+        """Whether there is a file at all. Raises what asking for events raises, where their topic is not there."""
+        with closing(open_events(session, binding)) as events:
+            events.ends()
         return super().state_now(session, binding, brokers)
 
     def seed(
@@ -73,14 +71,6 @@ def _source(binding: StreamBinding) -> NotifiedFiles:
     return binding.source
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """The first offset of each partition that is there, and the one behind the last."""
-
-    first: Mapping[int, int]
-    last: Mapping[int, int]
-
-
 class _Notified(PlannedBatches):
     """The files of a stream as batches.
 
@@ -91,20 +81,22 @@ class _Notified(PlannedBatches):
     def __init__(self, files: PlannedFiles) -> None:
         self._files = files
         self._source = _source(files.binding)
+        self._events: EventLog = open_events(files.session, files.binding)
         self._begun: Mapping[int, int] | None = None
         self._must_be_listed = False
         self._told: list[FoundFile] = []
         self._told_to: Mapping[int, int] = {}
-        self._held = ExitStack()
-        self._broker: Broker | None = None
 
     def find_last(self, position: Position) -> Position:
         """Behind the events that are there."""
-        return EventsRead(self._source.topic, self._ends().last, events_read(position).files).position
+        self._events.arrive()
+        return EventsRead(self._events.id, self._events.ends().last, events_read(position).files).position
 
     def find_end(self, position: Position, until: Position) -> Position:
         """Behind the next files: those that events tell of, then those that a listing has found, if one is due."""
-        ends, read = self._ends(), events_read(position)
+        if until is None and not self._told:
+            self._events.arrive()
+        ends, read = self._events.ends(), events_read(position)
         known = self._files.known(read.files, is_listed=False)
         at = self._begin(known, read, ends)
         if self._must_be_listed:
@@ -122,12 +114,12 @@ class _Notified(PlannedBatches):
         return self._files.read_batch(events_read(start).files, events_read(end).files)
 
     def close(self) -> None:
-        """Let go of the broker, whose connection is kept from batch to batch."""
-        self._held.close()
+        """Let go of where the events are, whose connection is kept from batch to batch."""
+        self._events.close()
 
     def _plan(self, at: EventsRead, offsets: Mapping[int, int], found: Sequence[FoundFile]) -> Position:
         self._files.plan(at.files, found)
-        return EventsRead(self._source.topic, offsets, at.files + len(found)).position
+        return EventsRead(self._events.id, offsets, at.files + len(found)).position
 
     def _next_unlisted(self, known: KnownFiles, at: EventsRead) -> Position:
         """Behind the next files that a listing has found. Those that are young may have an event that is still to come:
@@ -139,9 +131,9 @@ class _Notified(PlannedBatches):
 
     # --- events
 
-    def _begin(self, known: KnownFiles, read: EventsRead, ends: _Ends) -> EventsRead:
+    def _begin(self, known: KnownFiles, read: EventsRead, ends: EventEnds) -> EventsRead:
         """Where events are to be read from. Before any was, behind those that are there before all files are listed."""
-        topic = self._source.topic
+        topic = self._events.id
         if read.topic == topic and read.offsets:
             looked = known.index.events.get(topic, {})
             offsets = {each: max(at, looked.get(str(each), 0)) for each, at in read.offsets.items()}
@@ -150,7 +142,7 @@ class _Notified(PlannedBatches):
             self._begun, self._must_be_listed = ends.last, True
         return EventsRead(topic, self._begun, read.files)
 
-    def _after_losses(self, known: KnownFiles, at: EventsRead, ends: _Ends) -> EventsRead:
+    def _after_losses(self, known: KnownFiles, at: EventsRead, ends: EventEnds) -> EventsRead:
         """Where events are to be read from, as some of those behind the position may be gone."""
         lost = [each for each, first in ends.first.items() if at.offsets.get(each, 0) < first]
         anew = [each for each, last in ends.last.items() if at.offsets.get(each, 0) > last]
@@ -158,17 +150,10 @@ class _Notified(PlannedBatches):
             return at
         offsets = {**at.offsets, **{each: ends.first[each] for each in (*lost, *anew)}}
         says = "was made anew" if anew else "has lost events that were not read"
-        self._files.leave_out(f"topic {at.topic} {says}: all files are listed")
+        self._files.leave_out(f"{self._events.name} {says}: all files are listed")
         self._must_be_listed = True
         known.note_events(at.topic, offsets)
         return replace(at, offsets=offsets)
-
-    def _ends(self) -> _Ends:
-        if self._broker is None:
-            self._broker = self._held.enter_context(open_broker(self._files.session._jvm, self._source.kafka))
-        topic, place = self._source.topic, self._files.binding.stream.place
-        topics = self._broker.topics([topic], place).values()
-        return _Ends(self._broker.beginning_offsets(topics)[topic], self._broker.end_offsets(topics)[topic])
 
     def _next_told(self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]) -> Position:
         """Behind the next files that events tell of, not behind the offsets of a limit."""
@@ -186,7 +171,7 @@ class _Notified(PlannedBatches):
     def _read_events(self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]) -> bool:
         """Read the next events; whether there were any."""
         start = {partition: at.offsets.get(partition, 0) for partition in limit}
-        end, left = dict(start), EVENTS
+        end, left = dict(start), self._events.most_places
         for partition, last in limit.items():
             end[partition] = min(max(last, start[partition]), start[partition] + left)
             left -= end[partition] - start[partition]
@@ -197,7 +182,7 @@ class _Notified(PlannedBatches):
         self._told, self._told_to = [*known.unknown(told, at.files)], {**at.offsets, **end}
         if unreadable:
             self._files.leave_out(
-                f"{count(len(unreadable), 'event')} of topic {self._source.topic} cannot be read, and may have told of "
+                f"{count(len(unreadable), 'event')} of {self._events.name} cannot be read, and may have told of "
                 f"files, which the next listing of all finds: {name_some(unreadable)}"
             )
         return True
@@ -205,21 +190,15 @@ class _Notified(PlannedBatches):
     def _files_of(self, start: Mapping[int, int], end: Mapping[int, int]) -> tuple[dict[str, int], list[str]]:
         """The sizes of files that the pattern means, by name, as events between offsets tell them, and which events
         cannot be read."""
-        topic = self._source.topic
-        rows = read_between(self._files.session, self._source.kafka, {topic: start}, {topic: end})
         sizes, unreadable = dict[str, int](), list[str]()
-        for row in rows.select("key", "value", "partition", "offset").toLocalIterator():
+        for event in self._events.events(start, end):
             try:
-                created = read_event(_bytes(row["key"]), _bytes(row["value"]))
+                created = read_event(event.key, event.value)
             except ValueError as error:
-                unreadable.append(f"partition {row['partition']} offset {row['offset']} ({error})")
+                unreadable.append(f"{event.where} ({error})")
                 continue
             for each in created:
                 name = self._source.name_of(each.bucket, each.key)
                 if name is not None and self._files.order.means(name) and not self._files.order.is_hidden(name):
                     sizes[name] = each.size_bytes
         return sizes, unreadable
-
-
-def _bytes(value: bytearray | None) -> bytes | None:
-    return None if value is None else bytes(value)

@@ -1,0 +1,171 @@
+"""Amazon SQS: queues that tell of the files that arrive. A queue forgets a message once it is deleted.
+
+So a message is deleted when its text is in lakesql's own log of events (`queue_log.py`), and not before. Who dies
+between these two gets the message again, as does everybody once its visibility timeout has passed: the log has it twice
+then, and a file is known by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from lakesql.counts import count
+from lakesql.decode import option
+from lakesql.errors import LakesqlError, ProfileError, TransientError
+from lakesql.source.aws import REFUSED, explain_client, open_service
+from lakesql.source.origin import Brings
+from lakesql.source.source import AskedStream, Source
+
+if TYPE_CHECKING:
+    from lakesql.errors import Place, Problem
+    from lakesql.source.origin import StreamOrigin
+    from lakesql.source.stream_state import Position
+
+Given = TypeVar("Given")
+Answer = TypeVar("Answer")
+
+CALL_MESSAGES = 10
+"""So many messages SQS gives, or deletes, at once."""
+
+CALLERS = 8
+"""How many calls are made at once."""
+
+HIDDEN_S = 120
+"""For so long nobody else gets a message, while it is written to the log. After a kill it comes again then."""
+
+LOOK_S = 1
+"""So long SQS waits before it says that there is no message: one that does not wait asks some of its servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sqs(Source):
+    """Queues of Amazon SQS, which tell of files. Credentials are boto3's where none are given."""
+
+    region: str = option("The AWS region; boto3's own if left out.", default="")
+    endpoint: str = option("The URL of another service than AWS's.", default="")
+    access_key_id: str = option("The id of an access key; boto3's own if left out.", default="")
+    secret_access_key: str = option("The secret of that key.", default="")
+    session_token: str = option("The token of temporary credentials.", default="")
+    profile: str = option("A profile of the files that boto3 reads.", default="")
+
+    kind: ClassVar[str] = "sqs"
+    label: ClassVar[str] = "SQS"
+    brings: ClassVar[Brings] = "records"
+    has_offsets: ClassVar[bool] = False
+    events_in: ClassVar[str] = "queue"
+
+    def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
+        """That a stream is read from it."""
+        from lakesql.errors import Problem
+
+        what = "A stream is not read from a queue of SQS, which tells of files alone."
+        fix = "Name it under `notifications` of a stream of files: `{connection: queues, queue: lake-events}`."
+        yield Problem("wrong-value", what, fix=fix, place=place)
+
+    def check(self) -> str:
+        """Where it is."""
+        return self.endpoint or f"SQS in region {self.region or 'of boto3'}"
+
+    def reach(self, streams: Sequence[AskedStream]) -> str:
+        """Where it is, and about how many messages wait in the queues that tell of the streams' files."""
+        names = {stream.notifications.queue for stream in streams if stream.notifications is not None}
+        if not names:
+            return f"{self.check()}, which the first run will ask"
+        waiting = sum(open_queue(self, name).waiting() for name in names)
+        return f"{self.check()} answers, about {count(waiting, 'message')} in {count(len(names), 'queue')}"
+
+    @classmethod
+    def is_position(cls, position: Position) -> bool:
+        """None is: no stream is read from it."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMessage:
+    """A message, and the handle by which it is deleted."""
+
+    text: str
+    handle: str
+
+
+def open_queue(source: Sqs, name: str) -> Queue:
+    """A queue by its name or its URL. Raises `ProfileError` (`unknown-queue`, and what `Queue` raises)."""
+    queue = Queue(open_service(source, source.kind, source.label), name, name)
+    if "://" in name:
+        return queue
+    url = queue.ask("get_queue_url", QueueName=name)["QueueUrl"]
+    return Queue(queue.client, name, url)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue. `client` is boto3's, or answers as it does.
+
+    What asks it raises `ProfileError` (`unknown-queue`, `queue-forbidden`, `wrong-credentials`) and `TransientError`.
+    """
+
+    client: Any
+    name: str
+    url: str
+
+    def receive(self, most: int) -> list[QueueMessage]:
+        """Some messages that wait, up to about `most`; none where the queue says that it has none. Nobody else gets
+        them for a while, so they are to be deleted by then."""
+        found = self._receive(LOOK_S)
+        while found and len(found) < most:
+            more = self._side_by_side(lambda _: self._receive(0), range(CALLERS))
+            arrived = [message for messages in more for message in messages]
+            if not arrived:
+                break
+            found += arrived
+        return found
+
+    def delete(self, messages: Sequence[QueueMessage]) -> None:
+        """Let the queue forget messages. One whose time is over may come again all the same."""
+        parts = [messages[at : at + CALL_MESSAGES] for at in range(0, len(messages), CALL_MESSAGES)]
+        self._side_by_side(self._delete, parts)
+
+    def waiting(self) -> int:
+        """About how many messages wait."""
+        wanted = ["ApproximateNumberOfMessages"]
+        found = self.ask("get_queue_attributes", QueueUrl=self.url, AttributeNames=wanted)
+        return int(found["Attributes"][wanted[0]])
+
+    def _receive(self, wait_s: int) -> list[QueueMessage]:
+        limits = {"MaxNumberOfMessages": CALL_MESSAGES, "WaitTimeSeconds": wait_s, "VisibilityTimeout": HIDDEN_S}
+        found = self.ask("receive_message", QueueUrl=self.url, **limits)
+        return [QueueMessage(each["Body"], each["ReceiptHandle"]) for each in found.get("Messages", [])]
+
+    def _delete(self, messages: Sequence[QueueMessage]) -> None:
+        entries = [{"Id": str(at), "ReceiptHandle": each.handle} for at, each in enumerate(messages)]
+        self.ask("delete_message_batch", QueueUrl=self.url, Entries=entries)  # what fails comes again, and is known
+
+    def _side_by_side(self, do: Callable[[Given], Answer], given: Sequence[Given]) -> list[Answer]:
+        with ThreadPoolExecutor(CALLERS, "sqs") as callers:
+            return [*callers.map(do, given)]
+
+    def ask(self, operation: str, **words: Any) -> Mapping[str, Any]:
+        """What SQS answers."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            answer: Mapping[str, Any] = getattr(self.client, operation)(**words)
+        except ClientError as error:
+            raise self._explain(error.response["Error"]) from None
+        except BotoCoreError as error:
+            raise explain_client(error, Sqs.label) from None
+        return answer
+
+    def _explain(self, error: Mapping[str, str]) -> LakesqlError:
+        code, said = error.get("Code", "").rpartition(".")[2], error.get("Message", "")
+        if code in ("QueueDoesNotExist", "NonExistentQueue"):
+            what = f"There is no queue '{self.name}': {said}"
+            return ProfileError.of("unknown-queue", what)
+        if code in REFUSED or code in ("SignatureDoesNotMatch", "AuthFailure"):
+            return ProfileError.of("wrong-credentials", f"SQS does not take the credentials: {said}")
+        if code in ("AccessDenied", "AccessDeniedException", "InvalidSecurity"):
+            return ProfileError.of("queue-forbidden", f"Queue '{self.name}' may not be used: {said}")
+        return TransientError.of("connection-unreachable", f"SQS does not answer as it should: {code}: {said}")
