@@ -629,6 +629,13 @@ CONDITIONS: dict[str, Condition] = {
         "Declare the stream's `columns`; or set `schemas.enable=true` in the connector, and run the model once, which "
         "asks the topic. Of a registry: `lakesql schema pull`.",
     ),
+    "no-offset": Condition(
+        "Which rows a SELECT makes, or what finds and orders them, depends on `_record.offset`, and the records of a "
+        "stream have no offset on this target: it is NULL. A WHERE by it would keep nothing, and say nothing.",
+        "Order and choose by a column of the records, by `_record.timestamp`, or by a header that has the place: "
+        "`CAST(element_at(filter(_record.headers, h -> h.key = 'sequence_number'), 1).value AS string)`. "
+        "A column that is `_record.offset` and no more may stay.",
+    ),
     "no-profiles": Condition(
         "There is no profiles.yml where lakesql looks for one.",
         "Write one beside pyproject.toml, or name its folder with `--profiles-dir`.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.project.cache import digest
 from lakesql.registry.connection import Registry
+from lakesql.select.offsets_used import find_offset_use
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.source.kinds import model_table, project_files
 from lakesql.source.source import Source
@@ -31,7 +32,25 @@ class BoundSelect:
 
 def bind_select(manifest: Manifest, select: Select) -> BoundSelect:
     """Find the connections of the model's streams. Raises `ProjectError`."""
-    return BoundSelect(select, tuple(_bind_stream(manifest, select, name) for name in select.query.streams_read))
+    bindings = tuple(_bind_stream(manifest, select, name) for name in select.query.streams_read)
+    _check_offsets(select, bindings)
+    return BoundSelect(select, bindings)
+
+
+def _check_offsets(select: Select, bindings: Sequence[StreamBinding]) -> None:
+    """Raise `ProjectError` (`no-offset`) where rows depend on offsets that the records of a stream have not."""
+    without = {each.stream.name: each.source for each in bindings if not each.source.has_offsets}
+    compared = [name for names in select.compared.values() for name in names]
+    at = find_offset_use(select.query, without, compared)
+    if at is None:
+        return
+    named = ", ".join(f"'{name}' ({source.label})" for name, source in without.items())
+    raise ProjectError.of(
+        "no-offset",
+        f"Rows of model '{select.model.name}' depend on `_record.offset`, which is NULL in {named}.",
+        why=next(filter(None, (source.place_instead for source in without.values())), ""),
+        place=select.rendered.place(at),
+    )
 
 
 def bind_selects(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str, BoundSelect]:

@@ -60,6 +60,7 @@ class Kinesis(LogSource):
     label: ClassVar[str] = "Kinesis"
     numbers_records: ClassVar[bool] = False
     has_offsets: ClassVar[bool] = False
+    place_instead: ClassVar[str] = "The header `sequence_number` has the place of a record in its shard."
     modules: ClassVar[tuple[str, ...]] = ("boto3",)
 
     @property

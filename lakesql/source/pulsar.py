@@ -60,6 +60,7 @@ class Pulsar(LogSource):
     label: ClassVar[str] = "Pulsar"
     numbers_records: ClassVar[bool] = False
     has_offsets: ClassVar[bool] = False
+    place_instead: ClassVar[str] = "The header `message_id` has the place of a message in its partition."
     tells_ids: ClassVar[bool] = False
     modules: ClassVar[tuple[str, ...]] = ("pulsar",)
 

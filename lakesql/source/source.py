@@ -129,6 +129,9 @@ class Source(Protocol):
     has_offsets: ClassVar[bool] = True
     """Whether each record has an offset, which rises with its age."""
 
+    place_instead: ClassVar[str] = ""
+    """Where the place of a record is found that has no offset, in a sentence."""
+
     has_times: ClassVar[bool] = True
     """Whether it can be read from a time on."""
 

@@ -147,7 +147,7 @@ def name_raw(stream: Stream) -> str:
 def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
     """The records with what orders them by arrival.
 
-    A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
+    A topic's records have an offset. Lines and rows of files, and records of some queues, have none: their number in the batch stands for it, which
     rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
     The files of a change feed are read as one partition of a topic, and each commit of a table as one that follows the
     one before.
@@ -159,7 +159,9 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
     else:
         is_of_commits = binding.stream.has_table_changes
         source, partition = raw["topic"], F.col(COMMIT_NUMBER) if is_of_commits else raw["partition"]
-        offset = raw["offset"] if binding.source.has_offsets else F.monotonically_increasing_id()
+        number = F.monotonically_increasing_id()
+        # Of a source of the project's own only its records say whether they have an offset.
+        offset = F.coalesce(raw["offset"], number) if binding.source.has_offsets else number
     place = (source.alias("source"), partition.cast("bigint").alias("partition"), offset.alias("offset"))
     return records.withColumn(POSITION, F.struct(*place)).drop(COMMIT_NUMBER)
 
