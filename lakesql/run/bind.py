@@ -11,8 +11,8 @@ from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.project.cache import digest
 from lakesql.registry.connection import Registry
-from lakesql.select.offsets_used import find_offset_use
 from lakesql.registry.schemas import StreamSchemas
+from lakesql.select.offsets_used import find_offset_use
 from lakesql.source.kinds import model_table, project_files
 from lakesql.source.source import Source
 from lakesql.stream.avro_schema import read_avro_schema

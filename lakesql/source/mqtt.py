@@ -13,8 +13,9 @@ import socket
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 from urllib.parse import quote, urlsplit
 
 from lakesql.decode import Node, option, read_filled, read_positive, read_value
@@ -23,7 +24,11 @@ from lakesql.location import absolute
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
 from lakesql.source.mqtt_files import KeptMessage, last_files, log_end, log_files, read_lines
 from lakesql.source.mqtt_taker import Taker, taker_of
-from lakesql.source.source import AskedStream, Start
+from lakesql.source.source import AskedStream, Now, Start
+
+if TYPE_CHECKING:
+    from lakesql.source.seen_files import StoredFiles
+    from lakesql.source.stream_state import Position
 
 PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 
@@ -62,7 +67,6 @@ class Mqtt(LogSource):
 
     kind: ClassVar[str] = "mqtt"
     label: ClassVar[str] = "MQTT"
-    tells_ends: ClassVar[bool] = False
     tells_ids: ClassVar[bool] = False
     modules: ClassVar[tuple[str, ...]] = ("paho",)
 
@@ -100,6 +104,20 @@ class Mqtt(LogSource):
         if owner:
             log.taker = taker_of(self, topic)
         return log
+
+    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+        """Whether the position is behind all that the log has, and the broker has kept nothing that comes there now.
+
+        Only a run that takes what is there asks. Its process takes messages then; what comes is in the log for Spark.
+        """
+        if not LogSource.is_read(self, stream, number, position, files, now):
+            return False
+        topics = stream.origin.find_topics(tuple)
+        takers = [taker_of(self, topic) for topic in topics]  # all take at once
+        return all(
+            taker.has_settled(partial(MqttLog(self.folder(topic)).is_at_end, position[topic]))
+            for taker, topic in zip(takers, topics, strict=True)
+        )
 
     def folder(self, topic: str) -> Path:
         """The folder of a filter's log."""

@@ -7,7 +7,7 @@ import base64
 import fcntl
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
@@ -34,6 +34,9 @@ QUIET_S = 1.0
 
 SETTLED_WITHIN_S = 30.0
 """How long a run waits for that: what comes later is the next one's."""
+
+LOOK_S = 5.0
+"""How long a run looks whether there is anything new, before it starts Java to read it."""
 
 AWAY_S = 20.0
 """A broker that is away for so long is told of."""
@@ -92,6 +95,17 @@ class Taker(threading.Thread):
                 return
             time.sleep(0.05)
         self.check(0)
+
+    def has_settled(self, while_so: Callable[[], bool]) -> bool:
+        """Whether the broker has sent what it had kept, and something was so until then. Not known where it does not
+        answer soon."""
+        deadline = time.monotonic() + LOOK_S
+        while time.monotonic() < deadline and while_so():
+            self.check()
+            if self._is_quiet() or not self._takes:
+                return while_so()
+            time.sleep(0.05)
+        return False
 
     def check(self, away_s: float = AWAY_S) -> None:
         """Raise what keeps messages from coming."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -115,3 +116,26 @@ def check_samples(project: Project, topic: str, ids: Sequence[int], monkeypatch:
     project.model("again", "SELECT id, _record.topic AS topic FROM {s}", mode="append")
     project.run("again").check()
     assert [row["id"] for row in project.rows("again", "id")] == newest
+
+
+STARTS_A_PROCESS = 77
+
+_RUN_ALONE = f"""
+import os, sys
+def look(event, words):
+    if event == "subprocess.Popen":
+        os._exit({STARTS_A_PROCESS})
+from lakesql.cli.main import run_command
+sys.addaudithook(look)
+sys.exit(run_command(["run"]))
+"""
+
+
+def run_alone(project: Project) -> int:
+    """How `lakesql run` ends in a process of its own, which is ended as it starts another one: Java's."""
+    project.manifest()
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-c", _RUN_ALONE]
+    ended = subprocess.run(command, cwd=project.directory, env=environ, capture_output=True, text=True, timeout=120)
+    assert ended.returncode in (0, STARTS_A_PROCESS), f"{ended.stdout}{ended.stderr}"
+    return ended.returncode

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from lakesql.errors import ProjectError
 from tests.servers.kinesis import KinesisServer
 from tests.servers.process import running
-from tests.sources.runs import check_kills, check_samples, numbers, run_two
+from tests.sources.runs import STARTS_A_PROCESS, check_kills, check_samples, numbers, run_alone, run_two
 from tests.spark.project import Project
 
 STREAM = "orders"
@@ -186,3 +187,26 @@ def test_a_sample_is_recorded(project: Project, stream: Stream, monkeypatch: pyt
     stream.split()
     stream.send(30)
     check_samples(project, stream.name, stream.sent, monkeypatch)
+
+
+def test_a_run_with_nothing_new_starts_no_java(project: Project, stream: Stream) -> None:
+    stream.send(20)
+    project.run().check()
+    assert run_alone(project) == 0
+    stream.send(1)
+    assert run_alone(project) == STARTS_A_PROCESS, "there is something to read"
+    project.run().check()
+    assert numbers(project) == stream.sent
+
+
+def test_rows_are_ordered_by_the_place_of_a_record_in_its_shard(project: Project, stream: Stream) -> None:
+    place = "CAST(element_at(filter(_record.headers, h -> h.key = 'sequence_number'), 1).value AS string)"
+    project.model("u", f"SELECT id % 3 AS k, id, {place} AS at FROM {{s}}", mode="upsert", keys="k", sequence_by="at")
+    for entry in range(9):
+        stream.client.put_record(StreamName=stream.name, Data=json.dumps({"id": entry}).encode(), PartitionKey="k")
+    project.run("u").check()
+    assert [row["id"] for row in project.rows("u", "k")] == [6, 7, 8]
+    project.model("w", "SELECT id FROM {s} WHERE _record.offset > 0", mode="append")
+    with pytest.raises(ProjectError) as raised:
+        project.run("w")
+    assert [problem.condition for problem in raised.value.problems] == ["no-offset"]

@@ -16,7 +16,16 @@ from lakesql.source import mqtt_files as files
 from lakesql.source import mqtt_taker
 from tests.servers.mosquitto import Mosquitto
 from tests.servers.process import running
-from tests.sources.runs import REPOSITORY, STEPS, check_samples, kill_at, lose_checkpoint, numbers
+from tests.sources.runs import (
+    REPOSITORY,
+    STARTS_A_PROCESS,
+    STEPS,
+    check_samples,
+    kill_at,
+    lose_checkpoint,
+    numbers,
+    run_alone,
+)
 from tests.spark.project import Project
 
 
@@ -161,3 +170,20 @@ def test_a_sample_is_recorded_with_the_topics_of_its_messages(
     project.run().check()
     check_samples(project, "plant/+/temperature", sensors.sent, monkeypatch)
     assert {row["topic"] for row in project.rows("again", "id")} == {f"plant/{each}/temperature" for each in range(3)}
+
+
+def test_a_run_with_nothing_new_starts_no_java(project: Project, sensors: Sensors, broker: Mosquitto) -> None:
+    """The log and the broker are asked in Python."""
+    sensors.send(10)
+    project.run().check()
+    stop_takers()
+    assert run_alone(project) == 0
+    sensors.send(5)  # the broker keeps them for the session
+    assert run_alone(project) == STARTS_A_PROCESS, "there is something to read"
+    assert project.run_without_java() == [], "it is in the log since"
+    project.run().check()
+    assert numbers(project) == sensors.sent
+    assert project.run_without_java() != []
+    stop_takers()
+    broker.stop()
+    assert project.run_without_java() == [], "nobody knows what a broker has that is away"

@@ -147,10 +147,10 @@ def name_raw(stream: Stream) -> str:
 def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
     """The records with what orders them by arrival.
 
-    A topic's records have an offset. Lines and rows of files, and records of some queues, have none: their number in the batch stands for it, which
-    rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
-    The files of a change feed are read as one partition of a topic, and each commit of a table as one that follows the
-    one before.
+    A topic's records have an offset. Lines and rows of files, and records of some queues, have none: their number in
+    the batch stands for it, which rises within a task, as tasks read each file from its start. (Spark numbers the rows
+    of batches, not of streams.) The files of a change feed are read as one partition of a topic, and each commit of a
+    table as one that follows the one before.
     """
     raw = F.col(RAW)
     if binding.is_feed_in_files:
