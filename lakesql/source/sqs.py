@@ -40,6 +40,10 @@ LOOK_S = 1
 """So long SQS waits before it says that there is no message: one that does not wait asks some of its servers."""
 
 
+_REFUSED = REFUSED | {"SignatureDoesNotMatch", "AuthFailure"}
+_FORBIDDEN = 403
+
+
 @dataclass(frozen=True, slots=True)
 class Sqs(Source):
     """Queues of Amazon SQS, which tell of files. Credentials are boto3's where none are given."""
@@ -154,18 +158,20 @@ class Queue:
         try:
             answer: Mapping[str, Any] = getattr(self.client, operation)(**words)
         except ClientError as error:
-            raise self._explain(error.response["Error"]) from None
+            raise self._explain(error.response) from None
         except BotoCoreError as error:
             raise explain_client(error, Sqs.label) from None
         return answer
 
-    def _explain(self, error: Mapping[str, str]) -> LakesqlError:
+    def _explain(self, answer: Mapping[str, Any]) -> LakesqlError:
+        error = answer["Error"]
         code, said = error.get("Code", "").rpartition(".")[2], error.get("Message", "")
+        is_forbidden = answer.get("ResponseMetadata", {}).get("HTTPStatusCode") == _FORBIDDEN
         if code in ("QueueDoesNotExist", "NonExistentQueue"):
             what = f"There is no queue '{self.name}': {said}"
             return ProfileError.of("unknown-queue", what)
-        if code in REFUSED or code in ("SignatureDoesNotMatch", "AuthFailure"):
+        if code in _REFUSED or (is_forbidden and any(each in said for each in _REFUSED)):  # in XML it has no code
             return ProfileError.of("wrong-credentials", f"SQS does not take the credentials: {said}")
-        if code in ("AccessDenied", "AccessDeniedException", "InvalidSecurity"):
+        if is_forbidden or code in ("AccessDenied", "AccessDeniedException", "InvalidSecurity"):
             return ProfileError.of("queue-forbidden", f"Queue '{self.name}' may not be used: {said}")
         return TransientError.of("connection-unreachable", f"SQS does not answer as it should: {code}: {said}")
