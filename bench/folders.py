@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -74,7 +75,7 @@ def measure(
     files = CheckpointFiles(session, str(root / "checkpoint"))
     index = Index(folded=0, listed_ms=time.time_ns() // 1_000_000)
     KnownFiles(files, index).begin()
-    batches = planned_batches(session, [binding], Planning("m", files, print))
+    batches = planned_batches(session, [binding], Planning("m", files, print, partial(CheckpointFiles, session)))
     assert batches is not None
 
     def plan() -> None:

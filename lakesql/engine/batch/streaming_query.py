@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -126,7 +127,8 @@ class ModelQuery:
         self.sink = _evened(self.sink) if self._ends_by_itself else self.sink
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
-        planning = Planning(self.sink.model.name, CheckpointFiles(session, identity.folder), self.sink.emit)
+        open_files = partial(CheckpointFiles, session)
+        planning = Planning(self.sink.model.name, open_files(identity.folder), self.sink.emit, open_files)
         planned: PlannedBatches | None = self.sink.seat
         if planned is None and not select.query.stateful:
             planned = planned_batches(session, bindings, planning)

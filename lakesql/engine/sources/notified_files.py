@@ -7,7 +7,7 @@ may come twice, late, or never. So a file is known by its name, and all files ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.event_log import EventEnds, EventLog
-from lakesql.engine.sources.event_logs import open_events
+from lakesql.engine.sources.event_logs import check_events, notified, open_events
 from lakesql.engine.sources.planned_files import PlannedFiles, SparkPlannedFiles, name_some, shown_files
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning
 from lakesql.source.known_files import TIME_UNKNOWN, KnownFiles
@@ -40,12 +40,11 @@ class SparkNotifiedFiles(SparkPlannedFiles):
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
         """Some files at a time, as events tell of them."""
-        return _Notified(PlannedFiles(session, binding, planning))
+        return _Notified(PlannedFiles(session, binding, planning), open_events(session, binding, planning))
 
     def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
         """Whether there is a file at all. Raises what asking for events raises, where their topic is not there."""
-        with closing(open_events(session, binding)) as events:
-            events.ends()
+        check_events(session, binding)
         return super().state_now(session, binding, brokers)
 
     def seed(
@@ -66,11 +65,6 @@ class SparkNotifiedFiles(SparkPlannedFiles):
         return SeededSource(EventsRead(files=len(listed)).position if listed else None, listed=listed)
 
 
-def _source(binding: StreamBinding) -> NotifiedFiles:
-    assert isinstance(binding.source, NotifiedFiles)
-    return binding.source
-
-
 class _Notified(PlannedBatches):
     """The files of a stream as batches.
 
@@ -78,10 +72,9 @@ class _Notified(PlannedBatches):
     `_must_be_listed` where events were not read from the start on, or are gone.
     """
 
-    def __init__(self, files: PlannedFiles) -> None:
-        self._files = files
-        self._source = _source(files.binding)
-        self._events: EventLog = open_events(files.session, files.binding)
+    def __init__(self, files: PlannedFiles, events: EventLog) -> None:
+        self._files, self._events = files, events
+        self._source = notified(files.binding)
         self._begun: Mapping[int, int] | None = None
         self._must_be_listed = False
         self._told: list[FoundFile] = []

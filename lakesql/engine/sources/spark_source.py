@@ -16,6 +16,7 @@ from lakesql.errors import ProjectError
 from lakesql.events import Emit
 from lakesql.source.known_files import KeptFiles
 from lakesql.source.origin import Brings
+from lakesql.source.queue_log import SharedFiles
 from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import Position, SourceState
 
@@ -28,11 +29,15 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """For whom batches are planned: a model, whose query has a checkpoint with these `files`, and who is told of it."""
+    """For whom batches are planned: a model, whose query has a checkpoint with these `files`, and who is told of it.
+
+    `open_shared` opens a folder beside the checkpoints, in which several models write.
+    """
 
     model: str
     files: KeptFiles
     emit: Emit
+    open_shared: Callable[[str], SharedFiles]
 
 
 class BatchPutOffError(Exception):
