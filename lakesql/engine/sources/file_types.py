@@ -1,14 +1,14 @@
 """Files whose types are not those of the contract, of a format whose reader makes other values of what does not fit.
 
 Spark's reader of ORC makes NULL of a bigint that is no int, and 1 of 1.5, and says nothing. It takes columns by their
-position where Hive has called them `_col0`. So the driver looks at the schema of each file of a batch, before the batch
-is parsed.
+position where Hive has called them `_col0`. Its reader of Parquet takes other numbers for signed ones of as many bits
+(`parquet_schema.py`). So the driver looks at the schema of each file of a batch, before the batch is parsed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from urllib.parse import unquote
@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.parquet_schema import is_parquet_kept, read_parquet_schema
 from lakesql.engine.sources.scans import scanned_files
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
@@ -58,17 +59,21 @@ def find_misfit(session: SparkSession, binding: StreamBinding, uri: str) -> str:
     """Why a file would not be read as what it holds, in words; '' where it would, or where Spark says so itself."""
     if not binding.stream.record_format.is_converted:
         return ""
+    wanted = struct_of((it.field, parse_type(it.type)) for it in binding.stream.columns)
+    if binding.stream.record_format.has_nanoseconds:
+        found = parse_type(read_parquet_schema(session, uri))
+        return next(_misfits(found, wanted, (), is_parquet_kept), "") if found is not None else ""
     schema = _read_schema(session, uri)
     if not schema:
         return ""
     if ZONED in schema:
         return f"it has a column of type {ZONED}, which Spark does not know"
-    found, wanted = parse_type(schema), struct_of((it.field, parse_type(it.type)) for it in binding.stream.columns)
+    found = parse_type(schema)
     if found is None or found.name != "struct":
         return f"its schema is {schema[:SHOWN]}, which Spark does not know"
     if found.fields and all(field.name.startswith("_col") for field in found.fields):
         return "its columns have no names (`_col0`), so that they would be taken by their position"
-    wrong = next(_misfits(found, wanted, ()), None)
+    wrong = next(_misfits(found, wanted, (), _is_read_as), None)
     if wrong is not None:
         return wrong
     if _holds(found, wanted) and not _is_in_utc():
@@ -99,7 +104,9 @@ def _path_of(uri: str) -> str:
     return str(java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri)).toString())
 
 
-def _misfits(found: SparkType, wanted: SparkType, path: tuple[str, ...]) -> Iterator[str]:
+def _misfits(
+    found: SparkType, wanted: SparkType, path: tuple[str, ...], is_kept: Callable[[SparkType, SparkType], bool]
+) -> Iterator[str]:
     """What of a file's type is read as something else, in words."""
     if found.name == wanted.name == "struct":
         for field in wanted.fields:
@@ -107,11 +114,11 @@ def _misfits(found: SparkType, wanted: SparkType, path: tuple[str, ...]) -> Iter
             if len(named) > 1:
                 yield f"{'.'.join((*path, field.name))} stands twice in it: capitals make no difference"
             elif named:
-                yield from _misfits(named[0].type, field.type, (*path, field.name))
+                yield from _misfits(named[0].type, field.type, (*path, field.name), is_kept)
     elif found.name == wanted.name and found.fields:
         for mine, other in zip(found.fields, wanted.fields, strict=True):
-            yield from _misfits(mine.type, other.type, path)
-    elif not _is_read_as(found, wanted):
+            yield from _misfits(mine.type, other.type, path, is_kept)
+    elif not is_kept(found, wanted):
         yield f"{'.'.join(path)} is {found.text} in it, and {wanted.text} in the contract"
 
 

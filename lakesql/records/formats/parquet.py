@@ -15,6 +15,7 @@ class ParquetFormat(RecordFormat):
     has_typed_rows: ClassVar[bool] = True
     is_for_records: ClassVar[bool] = False
     has_nanoseconds: ClassVar[bool] = True
+    is_converted: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:
         """The schema of each file does."""
