@@ -64,7 +64,7 @@ def write_list(opened: OpenCatalog, name: TableName, heads: Heads) -> None:
     columns = [
         pa.array([*heads], pa.string()),
         pa.array([*heads.values()], pa.int64()),
-        pa.array([at] * len(heads), pa.timestamp("us", tz="UTC")),
+        pa.array([at] * len(heads), pa.timestamp("us")),
     ]
     rows = pa.table(columns, ["table_name", "snapshot_id", "listed_at"])
     table = opened.iceberg.create_table_if_not_exists(

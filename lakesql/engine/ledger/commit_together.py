@@ -13,6 +13,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
@@ -152,24 +153,28 @@ class _Rest:
             commits.add(create(identifier(f"{name.namespace}.{name.name}"), each.base, each.updated))
         try:
             catalog.commitTransaction(commits)
+        except UnsupportedOperationException:
+            raise _not_atomic(self._name) from None
         except Py4JJavaError as error:
             if is_commit_failure(error):
                 raise CommitRefusedError from None
             if _lacks_request(error):
-                raise ProfileError.of(
-                    "catalog-not-atomic",
-                    f"Catalog '{self._name}' does not take the commits of several tables as one (transactions/commit).",
-                ) from None
+                raise _not_atomic(self._name) from None
             raise
 
 
 def _lacks_request(error: Py4JJavaError) -> bool:
-    """Whether a REST catalog does not know the request: it does not offer it, or answers 404, 405 or 501.
+    """Whether a REST catalog does not know the request: it answers 404 or 405.
 
     All tables were loaded a moment ago: what it does not find is none of them.
     """
     name = str(error.java_exception.getClass().getSimpleName())
-    return name in ("UnsupportedOperationException", "NoSuchTableException", "RESTException")
+    return name in ("NoSuchTableException", "RESTException")
+
+
+def _not_atomic(catalog: str) -> ProfileError:
+    what = f"Catalog '{catalog}' does not take the commits of several tables as one (transactions/commit)."
+    return ProfileError.of("catalog-not-atomic", what)
 
 
 class _Database:
