@@ -37,8 +37,8 @@ class StreamBinding:
     `set_aside` are the paths of files that are left out. `file_order` are the files of a batch of a change feed, in
     which the changes of one come before those of the next. `table` is the table of the project that is read, if one is:
     its columns are the stream's. `registry` has the schemas that a topic's values name, `schemas` are those that are
-    known, `key_schemas` those that its keys name, and `schemas_folder` is where these are kept. `events_folder` is where
-    those of a queue are, which tell of files. `query` is the name of the query that reads it, the same in each run, and
+    known, `key_schemas` those that its keys name, and `schemas_folder` is where these are kept. `events_folder` has the
+    messages of a queue that tell of files. `query` is the name of the query that reads it, the same in each run, and
     `is_bounded`: it reads up to what is there as it begins.
     """
 
