@@ -55,13 +55,14 @@ class Bank:
     def begin(self) -> tuple[str, list[tuple[str, Any]]]:
         """A transaction that has happened, and of which nothing has been sent: its name, and its changes."""
         self.number += 1
-        name, amount = f"{self.number}:{self.number * 100}", self.chance.randrange(1, 50)
+        name, amount = f"{self.number}", self.chance.randrange(1, 50)
         source, target = self.chance.sample(TABLES, 2)
         changes = []
         for order, (table, sign) in enumerate(((source, -1), (target, 1)), 1):
             account = self.chance.randrange(ACCOUNTS)
             self.balances[table][account] += sign * amount
-            of_transaction = {"id": name, "total_order": order, "data_collection_order": 1}
+            place = f"{name}:{self.number * 100 + order}"  # Postgres' has where in the log the change is
+            of_transaction = {"id": place, "total_order": order, "data_collection_order": 1}
             event = self.event(table, "u", account, self.balances[table][account], of_transaction)
             changes.append((table, event))
         return name, changes
@@ -93,7 +94,12 @@ class Bank:
     def end(self, name: str, tables: Sequence[str]) -> None:
         """Say that a transaction is over."""
         sizes = [{"data_collection": f"public.{table}", "event_count": size} for table, size in Counter(tables).items()]
-        payload = {"status": "END", "id": name, "event_count": len(tables), "data_collections": sizes}
+        payload = {
+            "status": "END",
+            "id": f"{name}:{self.number * 100 + 9}",
+            "event_count": len(tables),
+            "data_collections": sizes,
+        }
         self.broker.produce(f"{self.prefix}.transaction", [Message(json.dumps(payload).encode())])
 
 

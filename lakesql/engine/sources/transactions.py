@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.engine.sources.broker import Broker, Brokers
@@ -70,7 +70,11 @@ class TransactionLog:
         """How many changes there are of each table, by transaction: of those whose ends stand between two places of the
         topic that tells of them."""
         ended = _event(read_between(self._session, self._connection, {topic: start}, {topic: end}), _ENDED)
-        rows = ended.where("event.status = 'END'").select("event.id", "event.data_collections").collect()
+        rows = (
+            ended.where("event.status = 'END'")
+            .select(_name("event.id").alias("id"), "event.data_collections")
+            .collect()
+        )
         return {
             row["id"]: {each["data_collection"]: each["event_count"] for each in row["data_collections"] or ()}
             for row in rows
@@ -87,7 +91,7 @@ def _find_changes(raw: DataFrame) -> FoundChanges:
     table = F.concat_ws(".", outer, inner)
     changes = event.select(
         *("topic", "partition", "offset"),
-        F.col("event.transaction.id").alias("transaction"),
+        _name("event.transaction.id").alias("transaction"),
         F.col("event.transaction.total_order").alias("order"),
         F.col("event.transaction.data_collection_order").alias("order_in_table"),
         table.alias("table"),
@@ -114,6 +118,11 @@ def _find_changes(raw: DataFrame) -> FoundChanges:
         own = Stretch(*place, row["first"], row["last"], {table_name: row["count"]}, {table_name: reached})
         found[place] = _joined(found[place], own) if place in found else own
     return FoundChanges([*found.values()], strays, last_strays)
+
+
+def _name(column: str) -> Column:
+    """The name of a transaction. Postgres' is its number, and behind it stands where in the log each change is."""
+    return F.regexp_replace(column, r"^(\d+):\d+$", "$1")
 
 
 def _event(raw: DataFrame, type_text: str) -> DataFrame:
