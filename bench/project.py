@@ -12,7 +12,8 @@ from lakesql.compile.build_select import build_selects
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import LakesqlError
 from lakesql.events import Event, ModelFinished
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.load_manifest import load_manifest
+from lakesql.graph.manifest import Manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import BoundSelect, bind_selects

@@ -92,7 +92,7 @@ def _fix(
     """The project with the files as `--fix` leaves them, which are written."""
     from lakesql.cli.report import say
     from lakesql.counts import count
-    from lakesql.graph.manifest import with_texts
+    from lakesql.graph.load_manifest import with_texts
     from lakesql.lint.fix import fix_texts
     from lakesql.lint.lint import lint
 

@@ -116,7 +116,7 @@ def _line(manifest: Manifest, node: GraphNode, output: str) -> str:
 
 def describe_node(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
     """What `--output json` says of a node; a stream has neither mode nor table."""
-    from lakesql.graph.manifest import find_task
+    from lakesql.graph.task_nodes import find_task
 
     table = None
     match node.resource_type:

@@ -13,7 +13,8 @@ from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.report import in_order, report_problem, say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
-from lakesql.graph.manifest import FindTables, Manifest, load_manifest
+from lakesql.graph.load_manifest import FindTables, load_manifest
+from lakesql.graph.manifest import Manifest
 from lakesql.graph.named_selectors import Selectors
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import SELECTOR

@@ -16,7 +16,8 @@ from lakesql.compile.select import Select
 from lakesql.decode import node_of
 from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
 from lakesql.graph.graph import Graph
-from lakesql.graph.manifest import Manifest, load_manifest, reads_model
+from lakesql.graph.load_manifest import load_manifest
+from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes

@@ -13,8 +13,9 @@ from lakesql.cli.report import say
 from lakesql.errors import UsageError, quoted
 from lakesql.graph.find_tests import add_tests, tested_ids
 from lakesql.graph.graph import Graph, GraphNode, with_results, with_states
-from lakesql.graph.manifest import Manifest, graph_with_tasks
+from lakesql.graph.manifest import Manifest
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
+from lakesql.graph.task_nodes import graph_with_tasks
 from lakesql.model.data_tests import DataTest
 
 

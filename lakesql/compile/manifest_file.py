@@ -15,7 +15,8 @@ from lakesql.compile.made_columns import ModelLineage, SourceColumn
 from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.find_tests import test_node
 from lakesql.graph.graph import GraphNode, node_id
-from lakesql.graph.manifest import Manifest, ref_id, task_node
+from lakesql.graph.manifest import Manifest, ref_id
+from lakesql.graph.task_nodes import task_node
 from lakesql.model.data_tests import DataTest
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks
 from lakesql.model.model import Model

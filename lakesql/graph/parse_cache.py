@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lakesql.decode import Node
 from lakesql.errors import Place
-from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
+from lakesql.graph.read_file import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.model.column_rules import ColumnRule
 from lakesql.model.config import AvailableNow, Every, OnChange, PartitionField, SortField
 from lakesql.model.data_tests import DATA_TEST_KINDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lakesql.names import DEAD_LETTER_SUFFIX, MEMORY_SUFFIXES, REBUILD_SUFFIX, Memory
 
@@ -29,11 +29,11 @@ class TableName:
     @property
     def dead_letter(self) -> TableName:
         """The table of this one's dead letters."""
-        return replace(self, name=self.name + DEAD_LETTER_SUFFIX)
+        return self._with_suffix(DEAD_LETTER_SUFFIX)
 
     def memory(self, kind: Memory) -> TableName:
         """The table of what batches of this one remember of a kind."""
-        return replace(self, name=self.name + MEMORY_SUFFIXES[kind])
+        return self._with_suffix(MEMORY_SUFFIXES[kind])
 
     @property
     def tombstones(self) -> TableName:
@@ -42,7 +42,7 @@ class TableName:
 
     @property
     def moves(self) -> TableName:
-        """The table of the key changes that batches of this one have cut."""
+        """The table of changes of keys that batches of this one have split."""
         return self.memory("moves")
 
     @property
@@ -53,9 +53,12 @@ class TableName:
     @property
     def rebuild(self) -> TableName:
         """The table that a rebuild fills beside this one."""
-        return replace(self, name=self.name + REBUILD_SUFFIX)
+        return self._with_suffix(REBUILD_SUFFIX)
 
     @property
     def family(self) -> tuple[TableName, ...]:
         """All tables that a model may have: its own, those beside it, and those of a rebuild."""
         return (self, *self.beside, self.rebuild, *self.rebuild.beside)
+
+    def _with_suffix(self, suffix: str) -> TableName:
+        return TableName(self.catalog, self.namespace, self.name + suffix)

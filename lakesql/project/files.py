@@ -273,6 +273,12 @@ def is_dated_by_name(file: Path) -> bool:
     return before is not None and own_ns == (before.stat().st_mtime_ns // 1_000_000 + 1) * 1_000_000
 
 
+def file_stem(path: str) -> str:
+    """The name of a file of the project without its suffix: `orders` of `models/orders.sql`."""
+    name = path.rpartition("/")[2]
+    return name.rpartition(".")[0] or name
+
+
 def shorten(path: Path, directory: Path) -> str:
     """A path below a directory as it is there, with slashes; any other one as it is."""
     return (path.relative_to(directory) if path.is_relative_to(directory) else path).as_posix()
@@ -283,8 +289,9 @@ def _read_folder(
 ) -> tuple[SourceFile, ...]:
     """The files of a folder that can be read; `problems` hears of the others."""
     found = []
+    above = (directory / "_").as_posix().removesuffix("_")
     for path in find_files(directory, folder, suffixes):
-        relative = path.relative_to(directory).as_posix()
+        relative = path.as_posix().removeprefix(above)
         text = collect(problems, partial(read_text, path, relative))
         found += [SourceFile(relative, text)] if text is not None else []
     return tuple(sorted(found, key=lambda file: file.path))
@@ -308,13 +315,14 @@ def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tupl
     with os.scandir(folder) as entries:
         visible = [entry for entry in entries if not entry.name.startswith(".")]
     for entry in visible:
-        path = folder / entry.name
         if not entry.is_dir():
-            if path.suffix in suffixes and entry.is_file():
+            if entry.name.endswith(suffixes) and entry.is_file():
+                path = folder / entry.name
                 if entry.is_symlink():
                     _check_inside(directory, path)
                 yield path
             continue
+        path = folder / entry.name
         if not entry.is_symlink():
             yield from _walk(directory, path, suffixes, opened)
             continue

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lakesql.errors import ProjectError, UsageError
-from lakesql.graph.manifest import Manifest, parse_declarations
+from lakesql.graph.manifest import Manifest
+from lakesql.graph.read_file import parse_declarations
 from lakesql.project.files import SourceFile, write_atomically
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.columns import first_recorded

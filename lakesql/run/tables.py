@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakesql.errors import Place
-from lakesql.graph.manifest import FindTables, GroupFeeds, Manifest
+from lakesql.graph.load_manifest import FindTables, GroupFeeds
+from lakesql.graph.manifest import Manifest
 from lakesql.project.codec import decoder, encode
 from lakesql.run.columns import SAMPLE, cluster_of, find_recorded, newest_recorded
 from lakesql.run.kafka_java import open_kafka

@@ -31,7 +31,8 @@ from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.refresh.refresh_table import RefreshStep
 from lakesql.events import Event
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.load_manifest import load_manifest
+from lakesql.graph.manifest import Manifest
 from lakesql.observe.jsonl import render_json
 from lakesql.progress.state import Decision, Fresh, ProgressState, Resume
 from lakesql.project.files import read_project

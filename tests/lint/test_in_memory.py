@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.errors import Place, ProjectError
-from lakesql.graph.manifest import with_texts
+from lakesql.graph.load_manifest import with_texts
 from lakesql.lint.finding import LintFinding
 from lakesql.lint.fix import apply_edits, fix_texts
 from lakesql.lint.lint import lint

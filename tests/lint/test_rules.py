@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lakesql.compile.build_select import build_selects
-from lakesql.graph.manifest import with_texts
+from lakesql.graph.load_manifest import with_texts
 from lakesql.lint.all_rules import MODULES, load_rule, model_rules
 from lakesql.lint.finding import LintFinding
 from lakesql.lint.fix import apply_edits, fix_texts

@@ -22,7 +22,8 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.compile.build_select import build_selects
 from lakesql.errors import render_problem
 from lakesql.events import Emit, Event, ModelFinished
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.load_manifest import load_manifest
+from lakesql.graph.manifest import Manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.graph.manifest import load_manifest
+from lakesql.graph.load_manifest import load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.brief import FEW_BYTES, TEXT_OF_PACKED, is_brief

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.errors import ProjectError, UsageError
-from lakesql.graph.manifest import load_manifest
+from lakesql.graph.load_manifest import load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import Target
 from lakesql.project.yaml import parse_yaml

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from lakesql.errors import Place, ProjectError
-from lakesql.graph.manifest import Manifest, load_manifest, parse_declarations, reads_model
+from lakesql.graph.load_manifest import load_manifest
+from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.graph.read_file import parse_declarations
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName

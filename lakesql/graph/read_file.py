@@ -1,0 +1,95 @@
+"""What one file of a project says by itself: a properties file, or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from lakesql.decode import Node, collect
+from lakesql.errors import Problem, ProjectError
+from lakesql.model.config import MaintenanceConfig, TableConfig
+from lakesql.model.group import GroupConfig, read_group_config
+from lakesql.model.model import TemplateFacts
+from lakesql.model.properties import FileSections, ModelProperties, read_model_properties, read_sections
+from lakesql.model.unit_tests import UnitTest, read_unit_test
+from lakesql.modes.read_config import merge_config, read_config
+from lakesql.project.files import SourceFile
+from lakesql.project.yaml import parse_yaml
+from lakesql.seed.seed_contract import SeedContract, read_seed_contract
+from lakesql.stream.event_time import is_expression
+from lakesql.stream.source_table import SourceTable, read_source_table
+from lakesql.stream.stream import Stream, read_stream
+from lakesql.template.template import Macros, parse_template
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What one properties file declares and describes. `problems` are of the entries that are not among these."""
+
+    streams: tuple[Stream, ...] = ()
+    models: tuple[ModelProperties, ...] = ()
+    unit_tests: tuple[UnitTest, ...] = ()
+    seeds: tuple[SeedContract, ...] = ()
+    source_tables: tuple[SourceTable, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What one model's file says: its template, and its configuration over the defaults of its folder."""
+
+    facts: TemplateFacts
+    config: TableConfig | MaintenanceConfig | GroupConfig
+    options: Mapping[str, object]
+
+
+ReadDeclarations = Callable[[SourceFile], Declarations]
+ReadModel = Callable[[SourceFile, Node, Macros], ModelFile]
+"""Reads a model's file, given the options of its folder and the project's macros."""
+
+
+def parse_declarations(file: SourceFile) -> Declarations:
+    """What a properties file says, as far as it can be understood."""
+    problems: list[Problem] = []
+    root = collect(problems, partial(parse_yaml, file.path, file.text))
+    sections = collect(problems, partial(read_sections, root)) if root else None
+    sections = sections or FileSections()
+    models = [collect(problems, partial(read_model_properties, node)) for node in sections.models]
+    streams = [collect(problems, partial(_read_stream, node)) for node in sections.streams]
+    tests = [collect(problems, partial(read_unit_test, node)) for node in sections.unit_tests]
+    seeds = [collect(problems, partial(read_seed_contract, node)) for node in sections.seeds]
+    tables = [collect(problems, partial(read_source_table, node)) for node in sections.source_tables]
+    return Declarations(
+        streams=tuple(filter(None, streams)),
+        models=tuple(filter(None, models)),
+        unit_tests=tuple(filter(None, tests)),
+        seeds=tuple(filter(None, seeds)),
+        source_tables=tuple(filter(None, tables)),
+        problems=tuple(problems),
+    )
+
+
+def _read_stream(node: Node) -> Stream:
+    """A stream, whose watermark may be on an expression."""
+    stream = read_stream(node)
+    if stream.watermark is not None and is_expression(stream.watermark.column, stream.types) and stream.columns:
+        from lakesql.select.watermarks import find_unfit  # only here: most streams are read without a SELECT
+
+        place = node.entries()["watermark"].entries()["column"].place
+        problems = list(find_unfit(stream.watermark.column, stream.types, f"stream '{stream.name}'", place))
+        if problems:
+            raise ProjectError(problems)
+    return stream
+
+
+def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
+    """What a model's file says. Raises `ProjectError` with everything that is wrong with it."""
+    template = parse_template(file.path, file.text, macros)
+    facts = TemplateFacts(
+        template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
+    )
+    if template.config.get("tables") is not None:
+        return ModelFile(facts, read_group_config(template.config), merge_config(defaults, template.config).plain())
+    config = read_config(template.config, defaults, "streams" if template.streams else "tables")
+    return ModelFile(facts, config, merge_config(defaults, template.config).plain())

@@ -1,0 +1,66 @@
+"""Which names and tables of models, streams and seeds mean two things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakesql.errors import Place, Problem
+from lakesql.graph.members import AnyModel
+from lakesql.model.model import Model
+from lakesql.model.properties import ModelProperties
+from lakesql.seed.seed import Seed
+from lakesql.seed.seed_contract import SeedContract
+from lakesql.stream.stream import Stream
+
+
+def duplicate_name(what: str, item: Stream | ModelProperties | SeedContract | Seed | AnyModel, first: Place) -> Problem:
+    """The problem of an item whose name another one has already."""
+    said = f"{what} '{item.name}' stands at {first} already."
+    return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)
+
+
+def check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable[Problem]:
+    """A model may have the name of a stream, and not one that Spark would take for it."""
+    spelled = {stream.name.lower(): stream for stream in streams}
+    for model in models:
+        stream = spelled.get(model.name.lower())
+        if stream and stream.name != model.name:
+            yield duplicate_name("A stream like model", model, stream.place)
+
+
+def check_seed_names(seeds: Iterable[Seed], models: Iterable[AnyModel], streams: Iterable[Stream]) -> Iterable[Problem]:
+    """A seed has no name of a model, which `ref` could mean too; and none that Spark would take for a stream's."""
+    named = {model.name.lower(): model for model in models}
+    spelled = {stream.name.lower(): stream for stream in streams}
+    for seed in seeds:
+        model, stream = named.get(seed.name.lower()), spelled.get(seed.name.lower())
+        if model is not None:
+            yield duplicate_name("A model like seed", seed, model.place)
+        if stream is not None and stream.name != seed.name:
+            yield duplicate_name("A stream like seed", seed, stream.place)
+
+
+def check_seed_tables(seeds: Iterable[Seed], models: Iterable[Model]) -> Iterable[Problem]:
+    """No model writes the table of a seed, nor has a table beside its own that is called so."""
+    seeds = tuple(seeds)
+    if not seeds:
+        return
+    owners = {str(table).lower(): model for model in models for table in model.table.family}
+    for seed in seeds:
+        model = owners.get(str(seed.table).lower())
+        if model is not None and model.name.lower() != seed.name.lower():
+            what = f"Model '{model.name}' and seed '{seed.name}' both write {seed.table}."
+            yield Problem("duplicate-table", what, "Capitals make no difference.", place=seed.place)
+
+
+def check_tables(models: Iterable[Model]) -> Iterable[Problem]:
+    """No two models write one table, nor a table that the other has beside its own."""
+    owners: dict[str, str] = {}
+    for model in models:
+        tables = [str(table) for table in (model.table, *model.table.beside)]
+        taken = next((table for table in tables if table.lower() in owners), None)
+        if taken:
+            what = f"Models '{owners[taken.lower()]}' and '{model.name}' both write {taken}."
+            yield Problem("duplicate-table", what, "Capitals make no difference.", place=model.option_place("table"))
+        for table in tables:
+            owners.setdefault(table.lower(), model.name)
