@@ -83,6 +83,5 @@ def _write_dbt(manifest: Manifest, compiled: CompiledFiles, folder: Path) -> Non
 
 def _notes(manifest: Manifest, compiled: CompiledFiles) -> Iterator[str]:
     for name, model in manifest.models.items():
-        known = compiled.known(name)
-        for note in known.notes if known is not None else ():
+        for note in compiled.notes(name):
             yield f"note  {model.path}: {note}"

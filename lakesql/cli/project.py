@@ -7,11 +7,10 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.report import in_order, report_problem, say
-from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.load_manifest import FindTables, load_manifest
 from lakesql.graph.manifest import Manifest
@@ -21,8 +20,11 @@ from lakesql.graph.selector import SELECTOR
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import Target, load_target, resolve_paths
 from lakesql.project.yaml import parse_yaml
-from lakesql.run.tables import Load, load_asked, load_known
+from lakesql.run.load import Load, load_asked, load_known
 from lakesql.secrets import PREFIX, find_secrets
+
+if TYPE_CHECKING:
+    from lakesql.compile.compiled import CompiledFiles
 
 
 def load_project(options: Options, *, asks: bool = False) -> Manifest:

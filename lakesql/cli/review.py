@@ -29,7 +29,7 @@ from lakesql.review.states import find_states
 from lakesql.review.verdicts import Review
 from lakesql.review.version import LoadFiles, Version, read_version
 from lakesql.run.former import Former, NamedTarget, open_commit, open_state
-from lakesql.run.tables import load_known
+from lakesql.run.load import load_known
 from lakesql.source.kinds import SOURCES
 
 

@@ -6,17 +6,19 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project, said_words, show_warnings
 from lakesql.cli.report import say
 from lakesql.errors import UsageError, quoted
-from lakesql.graph.find_tests import add_tests, tested_ids
 from lakesql.graph.graph import Graph, GraphNode, with_results, with_states
 from lakesql.graph.manifest import Manifest
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
 from lakesql.graph.task_nodes import graph_with_tasks
-from lakesql.model.data_tests import DataTest
+
+if TYPE_CHECKING:
+    from lakesql.model.data_tests import DataTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,10 @@ def select(
     selection = parse_selection(words, exclude, manifest.selectors.find)
     has_tasks = with_tasks or bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
     graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
-    graph = add_tests(graph, manifest.data_tests) if with_tests else graph
+    if with_tests:
+        from lakesql.graph.find_tests import add_tests
+
+        graph = add_tests(graph, manifest.data_tests)
     graph = _known_graph(graph, manifest, selection, options, with_tests=with_tests)
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
@@ -176,6 +181,8 @@ def select_tests(
 def _tests_of(
     manifest: Manifest, nodes: Sequence[GraphNode], exclude: Sequence[str], options: Options
 ) -> tuple[DataTest, ...]:
+    from lakesql.graph.find_tests import tested_ids
+
     selected, excluded = {node.id for node in nodes}, _excluded(manifest, exclude, options)
     return tuple(
         test
@@ -188,6 +195,8 @@ def _excluded(manifest: Manifest, exclude: Sequence[str], options: Options) -> f
     if not exclude:
         return frozenset()
     selection = parse_selection(exclude, [], manifest.selectors.find)
+    from lakesql.graph.find_tests import add_tests
+
     graph = add_tests(manifest.graph, manifest.data_tests)
     graph = _known_graph(graph, manifest, selection, options, with_tests=True)
     return select_nodes(selection, graph).ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -98,8 +98,13 @@ class CompiledFiles:
             found = self._cache.get(name, key)
             if found is None:
                 return None
-            self._known[name, key] = self._decode(found)
+            self._known[name, key] = self._decode(found["said"])
         return self._known[name, key]
+
+    def notes(self, name: str) -> Sequence[str]:
+        """The notes of a model, where it is known."""
+        found = self._cache.get(name, self.key(name))
+        return found["notes"] if found is not None else ()
 
     @property
     def version(self) -> str:
@@ -155,12 +160,14 @@ class CompiledFiles:
 
     def _written(self, name: str) -> str | None:
         """The text in the compiled file, if it is what would be written there."""
-        known = self.known(name)
+        found = self._cache.get(name, self.key(name))
+        if found is None:
+            return None
         try:
-            text = self._path(name).read_bytes().decode() if known else ""
+            text = self._path(name).read_bytes().decode()
         except (OSError, UnicodeDecodeError):
             return None
-        return text if known and digest(without_times(text)) == known.digest else None
+        return text if digest(without_times(text)) == found["digest"] else None
 
     def _write(self, name: str) -> str:
         text = with_times(self._build(name), self._at)
@@ -184,7 +191,8 @@ class CompiledFiles:
         notes = tuple(note for _, note in find_notes(select))
         lineage = model_lineage(self._manifest, select, self._columns_read(name))
         said = Compiled(digest(text), columns, select.query.stateful, notes, lineage)
-        self._cache.put(name, self.key(name), encode(said))
+        # Digest and notes beside it: most commands ask for nothing else of a thousand models.
+        self._cache.put(name, self.key(name), {"digest": said.digest, "notes": notes, "said": encode(said)})
         return text
 
     def _columns_read(self, name: str) -> dict[str, tuple[str, ...]]:

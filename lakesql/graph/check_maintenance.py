@@ -72,6 +72,9 @@ def _check_retention(model: Model, tasks: Iterable[MaintenanceTask]) -> Iterable
 def find_blunt(models: Iterable[Model]) -> Iterable[Problem]:
     """Options by which orphans are found less exactly: files that a table has may be taken for another's."""
     for model in models:
+        said = [model.config.maintenance.remove_orphan_files, *(call.options for call in model.calls)]
+        if not any(isinstance(options, RemoveOrphanFiles) and blunt_options(options) for options in said):
+            continue
         for task in own_tasks(model):
             if not isinstance(task.options, RemoveOrphanFiles):
                 continue

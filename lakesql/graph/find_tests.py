@@ -14,13 +14,13 @@ from lakesql.model.data_tests import (
     DataTest,
     FailingRows,
     Relationships,
-    TestEntry,
     check_place,
     name_of,
     read_file_options,
 )
 from lakesql.model.model import Model
 from lakesql.model.properties import ModelProperties
+from lakesql.model.test_entry import TestEntry
 from lakesql.names import check_name
 from lakesql.project.files import SourceFile
 from lakesql.project.settings import Settings
@@ -45,7 +45,7 @@ def find_data_tests(
     """
     found: list[DataTest] = []
     for described in properties.values():
-        for column, entry in _entries(described):
+        for column, entry in described.test_entries:
             if described.name in table_names:
                 test = collect(problems, partial(_of_entry, tables.get(described.name), column, entry, table_names))
                 found += [test] if test is not None else []
@@ -75,14 +75,6 @@ def add_tests(graph: Graph, tests: Iterable[DataTest]) -> Graph:
         for read in node.depends_on:
             readers[read].append(node.id)
     return Graph(nodes, {id_: tuple(reading) for id_, reading in readers.items()})
-
-
-def _entries(described: ModelProperties) -> Iterator[tuple[str, TestEntry]]:
-    for entry in (*described.tests, *described.data_tests):
-        yield "", entry
-    for column in described.columns:
-        for entry in (*column.tests, *column.data_tests):
-            yield column.name, entry
 
 
 def _of_entry(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.check_maintenance import check_maintenance, find_blunt
-from lakesql.graph.find_tests import find_data_tests
 from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import build_graph
 from lakesql.graph.manifest import Manifest
@@ -27,26 +26,36 @@ from lakesql.graph.members import (
 from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.read_file import ReadDeclarations, ReadModel, parse_declarations, parse_model
 from lakesql.graph.references import check_references, graph_nodes
-from lakesql.graph.same_names import check_names, check_seed_names, check_seed_tables, check_tables, duplicate_name
+from lakesql.graph.same_names import (
+    HasName,
+    check_names,
+    check_seed_names,
+    check_seed_tables,
+    check_tables,
+    duplicate_name,
+)
 from lakesql.graph.shared_files import check_shared_files
 from lakesql.model.config import MaintenanceConfig, trigger_of
 from lakesql.model.group import GroupConfig, ModelGroup
 from lakesql.model.model import MaintenanceModel, Model
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
-from lakesql.model.unit_tests import UnitTest
 from lakesql.modes.read_config import check_defaults, check_folders, folder_defaults, merge_config
 from lakesql.names import check_model_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile, file_stem
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
-from lakesql.seed.seed import Seed, build_seed
-from lakesql.seed.seed_contract import SeedContract
 from lakesql.stream.source_table import SourceTable, find_ambiguous, merge_tables
 from lakesql.stream.stream import Stream
 from lakesql.template.template import Macros, parse_macros
 
-Named = TypeVar("Named", Stream, ModelProperties, SeedContract, Seed, Model | MaintenanceModel | ModelGroup)
+if TYPE_CHECKING:
+    from lakesql.model.data_tests import DataTest
+    from lakesql.model.unit_tests import UnitTest
+    from lakesql.seed.seed import Seed
+    from lakesql.seed.seed_contract import SeedContract
+
+Named = TypeVar("Named", bound=HasName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +139,13 @@ def load_manifest(
         problems.extend(check_unit_tests(declared.unit_tests, models, streams, readable, declared.is_complete))
     described = {name: found for name, found in declared.properties.items() if name in model_names}
     described |= {name: seed.properties for name, seed in seeds.items() if name not in described}
-    data_tests = find_data_tests(
-        described, files.tests, {**seeds, **models}, seeds.keys(), table_names, files.settings, macros, problems
-    )
+    data_tests: tuple[DataTest, ...] = ()
+    if files.tests or any(any(found.test_entries) for found in described.values()):
+        from lakesql.graph.find_tests import find_data_tests  # only here: not every project has some
+
+        data_tests = find_data_tests(
+            described, files.tests, {**seeds, **models}, seeds.keys(), table_names, files.settings, macros, problems
+        )
     if problems:
         raise ProjectError(problems)
     return Manifest(
@@ -323,8 +336,12 @@ def _defaults(settings: Settings, target: Target, fqn: tuple[str, ...]) -> Node:
 def _fqn(path: str, settings: Settings) -> tuple[str, ...]:
     """The fully qualified name of the model in a file: the project's name, the folders, the model's."""
     *folders, name = path.split("/")
-    above = PurePosixPath(settings.paths.models).parts
-    return (settings.name, *folders[len(above) :], *file_stem(name).split("."))
+    return (settings.name, *folders[_depth(settings.paths.models) :], *file_stem(name).split("."))
+
+
+@cache
+def _depth(folder: str) -> int:
+    return len(PurePosixPath(folder).parts)
 
 
 def _find_seeds(
@@ -333,6 +350,8 @@ def _find_seeds(
     """The seeds by name. `problems` hears of files that are none, and of contracts without a file."""
     if not files.seeds and not contracts:
         return {}
+    from lakesql.seed.seed import build_seed  # only here: it reads headers
+
     names = {file_stem(file.path): file for file in files.seeds}
     found = [
         collect(problems, partial(build_seed, file, contracts.get(file_stem(file.path)), files.settings, target))

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakesql.errors import Problem
 from lakesql.graph.graph import Graph, node_id
 from lakesql.graph.named_selectors import Selectors
-from lakesql.model.data_tests import DataTest
 from lakesql.model.group import ModelGroup
 from lakesql.model.model import MaintenanceModel, Model
 from lakesql.model.table_name import TableName
-from lakesql.model.unit_tests import UnitTest
 from lakesql.project.files import Outputs
 from lakesql.project.profiles import Target
 from lakesql.project.settings import Settings
-from lakesql.seed.seed import Seed
 from lakesql.stream.source_table import SourceTable
 from lakesql.stream.stream import Stream
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros
+
+if TYPE_CHECKING:
+    from lakesql.model.data_tests import DataTest
+    from lakesql.model.unit_tests import UnitTest
+    from lakesql.seed.seed import Seed
 
 
 @dataclass(frozen=True, slots=True)

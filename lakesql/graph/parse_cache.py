@@ -12,12 +12,10 @@ from lakesql.errors import Place
 from lakesql.graph.read_file import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.model.column_rules import ColumnRule
 from lakesql.model.config import AvailableNow, Every, OnChange, PartitionField, SortField
-from lakesql.model.data_tests import DATA_TEST_KINDS
 from lakesql.model.expectations import EXPECTATION_KINDS, AcceptedValue
 from lakesql.model.group import GroupConfig, Tables
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
-from lakesql.model.unit_tests import UNIT_TEST_KINDS
 from lakesql.modes.all_modes import all_modes
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
@@ -26,7 +24,6 @@ from lakesql.project.files import SourceFile
 from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.size import Size
 from lakesql.records.formats.csv import Csv
-from lakesql.seed.seed_contract import SeedContract
 from lakesql.source.notifications import Notifications
 from lakesql.source.origin import ORIGINS
 from lakesql.stream.source_table import SourceTable
@@ -36,10 +33,20 @@ from lakesql.template.template import Macros
 
 _DECLARATIONS = (
     *(Declarations, Stream, *ORIGINS, Column, Csv, Watermark, Notifications),
-    *(ModelProperties, ColumnProperties, Freshness, Duration, Place, SeedContract),
-    *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node, SourceTable),
+    *(ModelProperties, ColumnProperties, Freshness, Duration, Place, Node, SourceTable),
     *(*EXPECTATION_KINDS, AcceptedValue),
 )
+
+
+def _kinds_of_some() -> tuple[type, ...]:
+    """Those of declarations that not every project has: tests and seeds."""
+    from lakesql.model.data_tests import DATA_TEST_KINDS
+    from lakesql.model.unit_tests import UNIT_TEST_KINDS
+    from lakesql.seed.seed_contract import SeedContract
+
+    return (*UNIT_TEST_KINDS, *DATA_TEST_KINDS, SeedContract)
+
+
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place, GroupConfig, Tables, ColumnRule),
     *(AvailableNow, Every, OnChange, PartitionField, SortField, Duration),
@@ -53,7 +60,7 @@ class FileCache:
     def __init__(self, path: Path) -> None:
         self._cache = CacheFile(path)
         self._read: set[str] = set()
-        self._decode_declarations = decoder(_DECLARATIONS)
+        self._decode_declarations = decoder(_DECLARATIONS, _kinds_of_some)
         self._decode_model = decoder((*_MODEL_FILE, *all_modes()))
 
     def read_declarations(self, file: SourceFile) -> Declarations:

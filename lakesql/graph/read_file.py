@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakesql.decode import Node, collect
 from lakesql.errors import Problem, ProjectError
@@ -12,15 +13,17 @@ from lakesql.model.config import MaintenanceConfig, TableConfig
 from lakesql.model.group import GroupConfig, read_group_config
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import FileSections, ModelProperties, read_model_properties, read_sections
-from lakesql.model.unit_tests import UnitTest, read_unit_test
 from lakesql.modes.read_config import merge_config, read_config
 from lakesql.project.files import SourceFile
 from lakesql.project.yaml import parse_yaml
-from lakesql.seed.seed_contract import SeedContract, read_seed_contract
 from lakesql.stream.event_time import is_expression
 from lakesql.stream.source_table import SourceTable, read_source_table
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.template.template import Macros, parse_template
+
+if TYPE_CHECKING:
+    from lakesql.model.unit_tests import UnitTest
+    from lakesql.seed.seed_contract import SeedContract
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,8 @@ def parse_declarations(file: SourceFile) -> Declarations:
     sections = sections or FileSections()
     models = [collect(problems, partial(read_model_properties, node)) for node in sections.models]
     streams = [collect(problems, partial(_read_stream, node)) for node in sections.streams]
-    tests = [collect(problems, partial(read_unit_test, node)) for node in sections.unit_tests]
-    seeds = [collect(problems, partial(read_seed_contract, node)) for node in sections.seeds]
+    tests = [collect(problems, partial(_read_unit_test, node)) for node in sections.unit_tests]
+    seeds = [collect(problems, partial(_read_seed_contract, node)) for node in sections.seeds]
     tables = [collect(problems, partial(read_source_table, node)) for node in sections.source_tables]
     return Declarations(
         streams=tuple(filter(None, streams)),
@@ -68,6 +71,18 @@ def parse_declarations(file: SourceFile) -> Declarations:
         source_tables=tuple(filter(None, tables)),
         problems=tuple(problems),
     )
+
+
+def _read_unit_test(node: Node) -> UnitTest:
+    from lakesql.model.unit_tests import read_unit_test  # only here: not every project has some
+
+    return read_unit_test(node)
+
+
+def _read_seed_contract(node: Node) -> SeedContract:
+    from lakesql.seed.seed_contract import read_seed_contract  # only here: not every project has seeds
+
+    return read_seed_contract(node)
 
 
 def _read_stream(node: Node) -> Stream:

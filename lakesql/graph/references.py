@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from lakesql.errors import Problem, did_you_mean
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.model.model import Model
-from lakesql.seed.seed import Seed
 from lakesql.stream.stream import Stream
+
+if TYPE_CHECKING:
+    from lakesql.seed.seed import Seed
 
 
 def check_references(

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from lakesql.errors import Place, Problem
 from lakesql.graph.members import AnyModel
 from lakesql.model.model import Model
-from lakesql.model.properties import ModelProperties
-from lakesql.seed.seed import Seed
-from lakesql.seed.seed_contract import SeedContract
 from lakesql.stream.stream import Stream
 
+if TYPE_CHECKING:
+    from lakesql.seed.seed import Seed
 
-def duplicate_name(what: str, item: Stream | ModelProperties | SeedContract | Seed | AnyModel, first: Place) -> Problem:
+
+class HasName(Protocol):
+    """What has a name in a project, and a place where it stands."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+
+
+def duplicate_name(what: str, item: HasName, first: Place) -> Problem:
     """The problem of an item whose name another one has already."""
     said = f"{what} '{item.name}' stands at {first} already."
     return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)

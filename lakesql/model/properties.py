@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakesql.decode import Node, decode, option, read_each
 from lakesql.errors import Place, ProjectError
-from lakesql.model.data_tests import TestEntry, read_tests
 from lakesql.model.expectations import (
     Expectation,
     find_contradictions,
     read_column_expectations,
     read_model_expectations,
 )
+from lakesql.model.test_entry import TestEntry, read_tests
 from lakesql.names import check_model_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.stream.stream import Watermark
@@ -131,6 +132,15 @@ class ModelProperties:
         default=(),
         read=read_model_expectations,
     )
+
+    @property
+    def test_entries(self) -> Iterator[tuple[str, TestEntry]]:
+        """All tests, each with its column's name, '' for those of the table."""
+        for entry in (*self.tests, *self.data_tests):
+            yield "", entry
+        for column in self.columns:
+            for entry in (*column.tests, *column.data_tests):
+                yield column.name, entry
 
     @property
     def expectations(self) -> tuple[tuple[str, Expectation], ...]:

@@ -38,15 +38,25 @@ def encode(value: Any) -> Any:
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def decoder(kinds: Iterable[type[Any]]) -> Callable[[Any], Any]:
-    """What turns the JSON of `encode` back into values, made of the classes `kinds` only.
+def decoder(
+    kinds: Iterable[type[Any]], others: Callable[[], Iterable[type[Any]]] | None = None
+) -> Callable[[Any], Any]:
+    """What turns the JSON of `encode` back into values, made of the classes `kinds` only, and of `others`, which are
+    asked for when a value has one that is none of these.
 
     It raises ValueError, KeyError, TypeError or IndexError for what is not such JSON. A class is known by its name
     alone, so no two may have the same.
     """
-    kinds = set(kinds)
-    makers = {kind.__name__: _maker(kind) for kind in kinds}
-    assert len(makers) == len(kinds), "two of these classes have one name"
+    makers: dict[str, Callable[..., Any]] = {}
+    later = [others] if others is not None else []
+
+    def add(more: Iterable[type[Any]]) -> None:
+        found = set(more)
+        makers.update({kind.__name__: _maker(kind) for kind in found if kind.__name__ not in makers})
+        named = {kind.__name__ for kind in found}
+        assert len(named) == len(found), "two of these classes have one name"
+
+    add(kinds)
 
     def decode(found: Any) -> Any:
         if type(found) is not list:
@@ -65,6 +75,9 @@ def decoder(kinds: Iterable[type[Any]]) -> Callable[[Any], Any]:
             return frozenset(found[1:])
         if head == "@":
             return datetime.fromisoformat(found[1])
+        if later:
+            add(later.pop()())
+            return decode(found)
         raise ValueError(f"no value of kind {head!r} is known")
 
     return decode

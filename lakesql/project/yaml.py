@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import yaml
+from yaml.reader import Reader
 
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
@@ -16,7 +17,7 @@ MAX_DEPTH = 60
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "value", "merge")
 _BOOLS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_FORBIDDEN = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = Reader.NON_PRINTABLE
 """Characters that cannot stand in YAML, of which its two parsers say different things."""
 _INDENT = re.compile(r"\A([ \t]*)")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lakesql.errors import Place
-from lakesql.graph.load_manifest import FindTables, GroupFeeds
+from lakesql.graph.load_manifest import GroupFeeds
 from lakesql.graph.manifest import Manifest
 from lakesql.project.codec import decoder, encode
-from lakesql.run.columns import SAMPLE, cluster_of, find_recorded, newest_recorded
+from lakesql.run.columns import SAMPLE, cluster_of, newest_recorded
 from lakesql.run.kafka_java import open_kafka
 from lakesql.run.kept_streams import KeptStreams
 from lakesql.stream.found_tables import tables_in
 from lakesql.stream.source_table import SourceTable, tables_text
 from lakesql.stream.stream import Column, Stream
-
-Load = Callable[[FindTables], Manifest]
-"""Reads a project, whose groups have the tables that are found beside those that its files declare."""
-
-
-def load_known(load: Load) -> Manifest:
-    """The project with all that is known of feeds without asking a broker: the tables of its groups, and the columns of
-    streams that declare none."""
-    return find_recorded(load(known_tables))
-
-
-def load_asked(load: Load) -> Manifest:
-    """The same, with the tables that the feeds of groups have in Kafka now. They are kept for other commands.
-
-    Raises what asking a broker raises.
-    """
-    return find_recorded(load(ask_tables))
 
 
 def known_tables(feeds: GroupFeeds) -> list[SourceTable]:

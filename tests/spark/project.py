@@ -30,11 +30,11 @@ from lakesql.run.bind import bind_selects
 from lakesql.run.columns import ask_topics
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
+from lakesql.run.load import load_asked, load_known
 from lakesql.run.models import JobsBy, Order, run_selects
 from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import RebuildFrom, rebuild_jobs
-from lakesql.run.tables import load_asked, load_known
 
 E = TypeVar("E")
 Row = dict[str, Any]
