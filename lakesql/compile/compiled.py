@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_GARBAGE = 50
+"""After so many models the garbage is collected that was made since."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -146,7 +149,10 @@ class CompiledFiles:
         problems: dict[Problem, None] = {}
         gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
         try:
-            for name in names:
+            for number, name in enumerate(names, 1):
+                if number % _GARBAGE == 0:
+                    gc.collect()  # the trees of SELECTs, whose nodes know each other
+                    gc.freeze()
                 try:
                     done[name] = work(name)
                 except ProjectError as error:

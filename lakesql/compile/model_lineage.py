@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from lakesql.compile.made_columns import MadeColumn, ModelLineage, SourceColumn
 from lakesql.compile.select import Select
@@ -101,10 +102,14 @@ def _conditions(select: Select) -> Iterator[str]:
 
 def _named(conditions: Iterator[str], columns: tuple[str, ...]) -> Iterator[str]:
     """The columns of the model that conditions name, by themselves or of one of the two sides of a MERGE."""
-    known = {"_lakesql_row": columns}
     for condition in conditions:
-        sql = f"SELECT {condition} AS found FROM _lakesql_row AS source CROSS JOIN _lakesql_row AS target"
-        try:
-            yield from (column for _, column in read_lineage(sql, known).read)
-        except ProjectError:
-            continue  # a condition that is refused is refused by itself
+        yield from _named_in(condition, columns)
+
+
+@lru_cache(maxsize=256)  # many models have one condition, such as `op = 'd'`
+def _named_in(condition: str, columns: tuple[str, ...]) -> frozenset[str]:
+    sql = f"SELECT {condition} AS found FROM _lakesql_row AS source CROSS JOIN _lakesql_row AS target"
+    try:
+        return frozenset(column for _, column in read_lineage(sql, {"_lakesql_row": columns}).read)
+    except ProjectError:
+        return frozenset()  # a condition that is refused is refused by itself

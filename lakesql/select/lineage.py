@@ -12,6 +12,7 @@ from lakesql.names import is_reserved
 from lakesql.select.functions import AGGREGATES
 from lakesql.select.generators import is_generator
 from lakesql.select.groups import ordinal
+from lakesql.select.kept_tree import take_tree
 from lakesql.select.lineage_edges import (
     NOTHING,
     ColumnOf,
@@ -60,9 +61,12 @@ def read_lineage(sql: str, columns: Mapping[str, tuple[str, ...] | None]) -> Lin
     `columns` are those of the relations, in their order and in small letters; None of one whose columns are not known.
     A name that may be of several relations is taken for a column of each.
     """
-    findings = findings_by_offset()
     walk = _LineageWalk(columns)
-    outputs = _query(parse_query(read_text(sql, findings), sql, findings), {}, None, walk)
+    tree = take_tree(sql)
+    if tree is None:
+        findings = findings_by_offset()
+        tree = parse_query(read_text(sql, findings), sql, findings)
+    outputs = _query(tree, {}, None, walk)
     made = dict(outputs.columns)
     if outputs.open:
         made["*"] = column_itself(outputs.open, "*")

@@ -15,7 +15,6 @@ from typing import Literal
 
 from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -29,8 +28,9 @@ from lakesql.select.derive import derive_type
 from lakesql.select.event_times import TimedSelect, with_event_times
 from lakesql.select.foreign import answer_clause
 from lakesql.select.functions import TABLE_FUNCTIONS, is_unsteady
+from lakesql.select.kept_tree import keep_tree
 from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape, offset_of
-from lakesql.select.sqltext import Findings, Text, findings_by_offset, read_text, refuse_marker
+from lakesql.select.sqltext import SPARK, Findings, Text, findings_by_offset, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
 from lakesql.select.ungrouped import ungrouped_text
@@ -270,6 +270,7 @@ def _read(
         fix = "Read a stream; or make it of tables as they are: mode 'materialized_view', or 'table'."
         findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why, fix)
     check_beginning(tree, this, findings)
+    keep_tree(text.sql, tree)
     stateful = relation.stateful
     return Query(
         sql=text.sql,
@@ -352,13 +353,16 @@ def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
             refuse_marker(f":{name.text}", colon.start, findings)
 
 
+_DATABRICKS = Databricks()
+
+
 def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
     """The tree of the one SELECT that the tokens are."""
     tokens = text.tokens
     # Databricks' grammar is Spark's with `v:field`, which Spark has too by now, and sqlglot's Spark has not.
     has_colon = any(token.token_type is TokenType.COLON for token in tokens)
     try:
-        trees = (Databricks if has_colon else Spark)().parser().parse(tokens, sql)
+        trees = (_DATABRICKS if has_colon else SPARK).parser().parse(tokens, sql)
     except ParseError as error:
         if "provided arguments" in str(error) or "Required keyword" in str(error):
             stop_at_wrong_counts(text, findings)

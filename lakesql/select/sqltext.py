@@ -21,6 +21,9 @@ from lakesql.names import CHANGE, RECORD, RESERVED_PREFIX
 from lakesql.select.foreign import answer_statement
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
+SPARK = Spark()
+"""The dialect that SELECTs are read in. It keeps nothing of what it has read."""
+
 MAX_DEPTH = 200
 """How deep brackets may nest: the parser is recursive."""
 
@@ -214,7 +217,7 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
         findings.add("variable-substitution", match.start(), what)
     bare, quotes = _without_comments(sql, findings)
     try:
-        tokens = Spark().tokenize(sql)
+        tokens = SPARK.tokenize(sql)
     except TokenError as error:
         findings.stop(0, f"The SQL cannot be cut into words: {error}")
     if any(token.token_type is TokenType.COMMAND for token in tokens):
