@@ -197,6 +197,7 @@ class CompiledFiles:
         notes = tuple(note for _, note in find_notes(select))
         lineage = model_lineage(self._manifest, select, self._columns_read(name))
         said = Compiled(digest(text), columns, select.query.stateful, notes, lineage)
+        self._known[name, self.key(name)] = said
         # Digest and notes beside it: most commands ask for nothing else of a thousand models.
         self._cache.put(name, self.key(name), {"digest": said.digest, "notes": notes, "said": encode(said)})
         return text

@@ -19,20 +19,25 @@ def encode(value: Any) -> Any:
     if kind in _SCALARS:
         return value
     if kind is tuple:
-        return ["()", *map(encode, value)]
+        return _encoded("()", value)
     if kind is list:
-        return ["[]", *map(encode, value)]
+        return _encoded("[]", value)
     if kind is frozenset:
         return ["{}", *sorted(value)]
     if kind is datetime:
         return ["@", value.isoformat()]
     if isinstance(value, Mapping):
         return [":", {key: encode(item) for key, item in value.items()}]
-    values = [getattr(value, field.name) for field in _fields(kind)]
+    values = [getattr(value, name) for name in _names(kind)]
     defaults = _defaults(kind)
     while values and values[-1] == defaults[len(values) - 1]:
         values.pop()
-    return [kind.__name__, *map(encode, values)]
+    return _encoded(kind.__name__, values)
+
+
+def _encoded(head: str, values: Iterable[Any]) -> list[Any]:
+    """A list whose head is `head`. Most values are scalars: these are not asked for what they are by a call each."""
+    return [head, *[each if type(each) in _SCALARS else encode(each) for each in values]]
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -95,6 +100,11 @@ def _maker(kind: Any) -> Callable[..., Any]:
 def _fields(kind: Any) -> tuple[Field[Any], ...]:
     """The fields that values of a class are made with; others are the same in all of them."""
     return tuple(field for field in fields(kind) if field.init)
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in _fields(kind))
 
 
 @cache
