@@ -6,7 +6,7 @@ sqlglot reads and never writes: what Spark runs is the author's own text, with i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -435,49 +435,80 @@ def _note_unnamed(column: QueryColumn, columns: tuple[QueryColumn, ...], finding
 def _read_condition(
     text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[QueryColumn, ...]
 ) -> tuple[str, ...] | str:
-    prefix = "SELECT "
-    findings = findings_by_offset()
+    """The columns that a condition reads, or what is wrong with it."""
     if sign := template_sign(text):
         return f"'{sign}' stands in it, and a condition is no template. {NO_TEMPLATE}"
-    read = read_text(prefix + text, findings)
+    sql = f"SELECT {text}"
+    findings = findings_by_offset()
+    read = read_text(sql, findings)
     if findings.problems:
         raise ProjectError(findings.problems)
-    if len(read.sql) <= len(prefix):
+    if wrong := _wrong_words(read, sql):
+        return wrong
+    expression = _only_expression(parse_query(read, sql, findings))
+    if isinstance(expression, str):
+        return expression
+    if constant := _constant_part(expression, read):
+        return constant
+    paths = [tuple(part.name for part in column.parts) for column in expression.find_all(exp.Column)]
+    if sides:
+        if wrong := _without_side(paths, sides):
+            return wrong
+        paths = [path[1:] for path in paths]
+    used = tuple(dict.fromkeys(path[0] for path in paths))
+    return _unknown_column(used, columns) or _other_type(expression, typed) or used
+
+
+def _wrong_words(read: Text, sql: str) -> str:
+    """What the words of a condition alone tell to be wrong with it; else ''. It stands behind SELECT in `sql`."""
+    if len(read.sql) <= len("SELECT "):
         return "It is empty."
-    if read.sql != (prefix + text).rstrip():
+    if read.sql != sql.rstrip():
         return "It ends in a comment or a semicolon, where more is to follow."
     if len(read.inserts) > 1:
         return "It holds a query."
     if read.aggregates or read.windows:
         return "It reads other rows than its own: aggregates and windows have no place here."
-    tree = parse_query(read, prefix + text, findings)
+    return ""
+
+
+def _only_expression(tree: exp.Query) -> exp.Expr | str:
+    """The one scalar expression that a SELECT consists of, or what it is in its place."""
     given = {key for key, value in tree.args.items() if value}
     if not isinstance(tree, exp.Select) or given != {"expressions"} or len(tree.expressions) != 1:
         return "It is not one expression."
-    expression = tree.expressions[0]
-    refused = next(
-        iter(expression.find_all(exp.Alias, exp.Aliases, exp.Star, exp.Query, exp.UDTF, exp.Placeholder)), None
-    )
-    if refused is not None:
+    expression: exp.Expr = tree.expressions[0]
+    if expression.find(exp.Alias, exp.Aliases, exp.Star, exp.Query, exp.UDTF, exp.Placeholder) is not None:
         return "It is not one scalar expression."
-    if constant := _constant_part(expression, read):
-        return constant
-    paths = [tuple(part.name for part in column.parts) for column in expression.find_all(exp.Column)]
-    if sides:
-        for path in paths:
-            if len(path) < 2 or path[0].lower() not in sides:
-                hint = " or ".join(f"{side}.{path[-1]}" for side in sides)
-                return f"'{'.'.join(path)}' says no row that it is of. Write {hint}."
-        paths = [path[1:] for path in paths]
-    used = dict.fromkeys(path[0] for path in paths)
-    known = None if columns is None else {column.lower() for column in columns}
-    unknown = [name for name in used if known is not None and name.lower() not in known]
-    if unknown:
-        return f"There is no column '{unknown[0]}'. {did_you_mean(unknown[0], columns or ())}"
+    return expression
+
+
+def _without_side(paths: Iterable[tuple[str, ...]], sides: Collection[str]) -> str:
+    """What is wrong where a column does not say which of the rows that are compared it is of; else ''."""
+    for path in paths:
+        if len(path) < 2 or path[0].lower() not in sides:
+            hint = " or ".join(f"{side}.{path[-1]}" for side in sides)
+            return f"'{'.'.join(path)}' says no row that it is of. Write {hint}."
+    return ""
+
+
+def _unknown_column(used: Iterable[str], columns: Collection[str] | None) -> str:
+    """What is wrong where a condition reads a column that is not there; else '', also where columns are not known."""
+    if columns is None:
+        return ""
+    known = {column.lower() for column in columns}
+    for name in used:
+        if name.lower() not in known:
+            return f"There is no column '{name}'. {did_you_mean(name, columns)}"
+    return ""
+
+
+def _other_type(expression: exp.Expr, typed: tuple[QueryColumn, ...]) -> str:
+    """What is wrong where an expression is of a known type that is not boolean; else ''."""
     kind = derive_type(expression, [("", Relation(typed))]) if typed else None
-    if kind is not None and kind.name != "boolean":
-        return f"It is of type {kind.text}, and neither true nor false."
-    return tuple(used)
+    if kind is None or kind.name == "boolean":
+        return ""
+    return f"It is of type {kind.text}, and neither true nor false."
 
 
 def _constant_part(expression: exp.Expr, text: Text) -> str:
