@@ -14,13 +14,13 @@ from lakesql.model.data_tests import (
     DataTest,
     FailingRows,
     Relationships,
+    TestEntry,
     check_place,
     name_of,
     read_file_options,
 )
 from lakesql.model.model import Model
 from lakesql.model.properties import ModelProperties
-from lakesql.model.test_entry import TestEntry
 from lakesql.names import check_name
 from lakesql.project.files import SourceFile
 from lakesql.project.settings import Settings

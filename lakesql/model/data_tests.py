@@ -8,14 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType, TypeAlias, cast
 
-from lakesql.decode import Node, decode, fields_of, option, read_positive, refuse_template
+from lakesql.decode import Node, decode, fields_of, option, read_each, read_positive, refuse_template
 from lakesql.errors import Place, ProjectError, did_you_mean
 from lakesql.model.table_name import TableName
-from lakesql.model.test_entry import TestEntry
 from lakesql.names import FAILURES_SUFFIX, check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.template.template import Template
 from lakesql.words import answer
+
+
+def read_tests(node: Node) -> tuple[TestEntry, ...]:
+    """The entries under `tests:` or `data_tests:` of a model or a column.
+
+    Raises `ProjectError` with everything that is wrong with them.
+    """
+    return read_each(node.items(), _read_entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +251,19 @@ _SHORT = {"expression": "expression", "freshness": "within", "accepted_values": 
 
 
 @dataclass(frozen=True, slots=True)
+class TestEntry:
+    """A test as an entry of a properties file, which says neither its model nor its column by itself."""
+
+    __test__ = False
+
+    place: Place
+    word: str
+    check: Check
+    given: EntryOptions
+    options: TestOptions
+
+
+@dataclass(frozen=True, slots=True)
 class DataTest:
     """A test of a project. `model` is the one under whose name it stands, or the seed, '' where it is a file; `column`
     likewise.
@@ -303,11 +323,8 @@ def check_place(entry: TestEntry, column: str) -> None:
         raise ProjectError.of("missing-option", "The test freshness names no column.", fix=fix, place=entry.place)
 
 
-def read_entry(item: Node) -> TestEntry:
-    """A word alone, or a mapping of a word to what it takes; options may stand beside the word, as in dbt.
-
-    Raises `ProjectError`.
-    """
+def _read_entry(item: Node) -> TestEntry:
+    """A word alone, or a mapping of a word to what it takes; options may stand beside the word, as in dbt."""
     match item.value:
         case str(word):
             beside: dict[str, Node] = {}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from lakesql.decode import Node, decode, option, read_each
 from lakesql.errors import Place, ProjectError
+from lakesql.model.data_tests import TestEntry, read_tests
 from lakesql.model.expectations import (
     Expectation,
     find_contradictions,
     read_column_expectations,
     read_model_expectations,
 )
-from lakesql.model.test_entry import TestEntry, read_tests
 from lakesql.names import check_model_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.stream.stream import Watermark

@@ -8,8 +8,8 @@ from functools import partial
 
 from lakesql.decode import Node, decode, option, read_entries, read_filled
 from lakesql.errors import Place, Problem, ProjectError
+from lakesql.model.data_tests import TestEntry, read_tests
 from lakesql.model.properties import ColumnProperties, ModelProperties
-from lakesql.model.test_entry import TestEntry, read_tests
 from lakesql.names import check_landing, check_name
 from lakesql.seed.seed_values import holds_values_of
 from lakesql.stream.stream import Column, read_column_type
