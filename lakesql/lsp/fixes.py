@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from lsprotocol import types
 
 from lakesql.errors import LakesqlError, Problem
-from lakesql.graph.manifest import with_texts
+from lakesql.graph.load_manifest import with_texts
 from lakesql.lint.finding import LintFinding, Span
 from lakesql.lint.fix import fix_texts
 from lakesql.lint.lint import lint

@@ -19,7 +19,9 @@ from lakesql.compile.notes import find_notes
 from lakesql.compile.select import Select, output_columns
 from lakesql.errors import InternalError, LakesqlError, Problem, ProfileError, ProjectError
 from lakesql.graph.graph import node_id
-from lakesql.graph.manifest import Manifest, parse_declarations, with_texts
+from lakesql.graph.load_manifest import with_texts
+from lakesql.graph.manifest import Manifest
+from lakesql.graph.read_file import parse_declarations
 from lakesql.lint.finding import LintFinding
 from lakesql.lint.lint import lint
 from lakesql.lint.lint_settings import LintSettings, read_lint_settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakesql.decode import Node
-from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.graph.parse_cache import FileCache, digest_macros
+from lakesql.graph.read_file import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.project.files import Outputs, SourceFile
 from lakesql.template.template import Macros
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from lakesql.errors import InternalError
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.load_manifest import load_manifest
+from lakesql.graph.manifest import Manifest
 from lakesql.lsp.parsed_files import ParsedFiles
 from lakesql.project.changed_files import with_buffers
 from lakesql.project.files import ProjectFiles, outputs_of, read_project
 from lakesql.project.profiles import PROFILES_FILE, Target, load_target
+from lakesql.run.load import load_known
 from lakesql.run.part import ProjectPart, read_part
-from lakesql.run.tables import load_known
 
 
 @dataclass(frozen=True, slots=True)

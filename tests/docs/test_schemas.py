@@ -18,8 +18,8 @@ from jsonschema import Draft7Validator
 from docs.schemas import FOLDER_OF_SCHEMAS, render_schemas, stale_schemas
 from lakesql.decode import Node, decode
 from lakesql.errors import LakesqlError
-from lakesql.graph.manifest import parse_declarations
 from lakesql.graph.named_selectors import parse_selectors
+from lakesql.graph.read_file import parse_declarations
 from lakesql.project.files import SourceFile
 from lakesql.project.profiles import Target, read_registries, render_env
 from lakesql.project.settings import parse_settings

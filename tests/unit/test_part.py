@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakesql.errors import ProjectError
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.load_manifest import load_manifest
+from lakesql.graph.manifest import Manifest
 from lakesql.project.changed_files import with_buffers
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import load_target
