@@ -46,7 +46,7 @@ def command(given: Given, allow: tuple[Allowance, ...], timeout: Duration, run_t
     """
     import anyio  # the SDK's own
 
-    from lakesql.cli.assistant.server import refuse_without_project, serve
+    from lakesql.cli.assistant.mcp_server import refuse_without_project, serve
 
     refuse_without_project(given.options)
     anyio.run(serve, given.options, frozenset(allow), timeout.length_ms / 1000, run_timeout.length_ms / 1000)

@@ -30,6 +30,8 @@ def command_lines(text: str) -> list[list[str]]:
     found = []
     for block in BLOCK.findall(text):
         for part in re.split(r"\n| && ", block):
+            if "lakesql" not in part:
+                continue  # what a command says may be no words of a shell
             words = shlex.split(re.split(r"  +", part.removeprefix("$ "))[0], comments=True)
             if words[:1] == ["lakesql"]:
                 found.append(words[1:])

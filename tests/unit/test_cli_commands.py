@@ -424,7 +424,9 @@ def test_init_writes_a_project_that_compiles(run: Run, tmp_path: Path, monkeypat
     manifest = load_project(Options(project_dir=tmp_path / "bakery"))
     assert manifest.settings.name == manifest.settings.profile == manifest.target.namespace == "bakery"
     written = {path.relative_to(tmp_path / "bakery").parts[0] for path in (tmp_path / "bakery").rglob("*")}
-    assert written == {".gitignore", "macros", "models", "profiles.yml", "pyproject.toml", "streams", "target"}
+    assert written == {
+        *(".gitignore", ".schemas", "macros", "models", "profiles.yml", "pyproject.toml", "streams", "target")
+    }
 
 
 def test_init_empty_writes_a_project_that_has_nothing_to_delete(
@@ -433,8 +435,9 @@ def test_init_empty_writes_a_project_that_has_nothing_to_delete(
     monkeypatch.chdir(tmp_path)
     assert run("init", "--empty", "bakery", "--name", "bakery")[0] == 0
     root = tmp_path / "bakery"
-    assert {path.relative_to(root).as_posix() for path in root.rglob("*")} == {
-        *(".gitignore", "macros", "models", "profiles.yml", "pyproject.toml", "streams"),
+    there = {path.relative_to(root).as_posix() for path in root.rglob("*")}
+    assert {path for path in there if not path.startswith(".schemas/")} == {
+        *(".gitignore", ".schemas", "macros", "models", "profiles.yml", "pyproject.toml", "streams"),
     }
     code, out, err = run("parse", "--project-dir", "bakery")
     assert (code, out.partition(",")[0], err) == (0, "0 models and 0 streams", "")
@@ -507,8 +510,14 @@ def test_init_takes_a_name_that_everything_can_have(run: Run, tmp_path: Path, na
 def test_the_shop_is_the_repositorys(run: Run, shop: Path) -> None:
     for folder in ("models", "streams", "macros"):
         for path in filter(Path.is_file, (shop / folder).rglob("*")):
-            assert path.read_bytes() == (find_shop() / path.relative_to(shop)).read_bytes()
-    assert (shop / "profiles.yml").read_bytes() == (find_shop() / "profiles.yml").read_bytes()
+            assert without_modeline(path) == (find_shop() / path.relative_to(shop)).read_bytes()
+    assert without_modeline(shop / "profiles.yml") == (find_shop() / "profiles.yml").read_bytes()
+
+
+def without_modeline(path: Path) -> bytes:
+    """A file without the line that tells an editor its schema."""
+    first, _, rest = path.read_bytes().partition(b"\n")
+    return rest if b"$schema=" in first else path.read_bytes()
 
 
 def test_only_lakesqls_settings_are_taken() -> None:
