@@ -257,7 +257,8 @@ class TransactionFeed:
         places = {(it.topic, it.partition): it.first for it in ordered}  # of each partition the first one
         strays = sum(changes.strays.values())
         has_stopped = any(at > places.get(place, at) for place, at in changes.last_strays.items())
-        is_told = self._log.has_topic(found.transactions)
+        has_topic = self._log.has_topic(found.transactions)
+        is_told = has_topic and any(self._log.ends([found.transactions])[0][found.transactions].values())
         if strays and (has_stopped or not is_told):
             raise RunError.of(
                 "group-transactions",
@@ -265,7 +266,7 @@ class TransactionFeed:
                 why="The connector does not write which transaction a change is of, or when one is over.",
                 fix="Let it do both: provide.transaction.metadata=true. Or leave `consistent` out.",
             )
-        if changes.stretches and not is_told:
+        if changes.stretches and not has_topic:
             raise RunError.of(
                 "group-transactions",
                 f"There is no topic '{found.transactions}', in which the connector tells when transactions are over.",
