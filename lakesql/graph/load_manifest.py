@@ -100,6 +100,7 @@ def load_manifest(
     found_models = [collect(problems, partial(read, file)) for file in files.models]
     every: dict[str, AnyModel] = _by_name(filter(None, found_models), "Model", problems)
     tables, members = _find_members(files, target, every, declared, streams, find_tables, problems)
+    groups = {name for name, found in every.items() if isinstance(found, ModelGroup)}
     every = with_members(every, members, problems)
     streams = {**streams, **{stream.name: stream for stream in members.streams}}
     written = {name: found for name, found in every.items() if isinstance(found, MaintenanceModel)}
@@ -114,7 +115,6 @@ def load_manifest(
         models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
 
     seeds = _find_seeds(files, declared.contracts, target, problems)
-    groups = {name for name, found in every.items() if isinstance(found, ModelGroup)}
     table_names = {*model_names, *(file_stem(file.path) for file in files.seeds)} - written.keys() - groups
     aimless = _find_aimless(files, members)
     warnings = tuple(find_blunt(models.values())) if files.models else aimless

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from lakesql.cli.assistant import server
+from lakesql.cli.assistant import mcp_server
 from lakesql.cli.assistant.worker import ToolCall
 from lakesql.cli.options import Options
 from lakesql.conditions import CONDITIONS
@@ -364,10 +364,10 @@ def test_a_tool_that_takes_too_long_is_ended(shop: Path) -> None:
 def test_a_process_that_dies_is_the_tools_error(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     call = ToolCall("explain", {"name": "bad-call"}, Options(project_dir=shop), tmp_path, False, False)
-    assert anyio.run(server.ask, call, 60.0)["answer"]["condition"] == "bad-call"
+    assert anyio.run(mcp_server.ask, call, 60.0)["answer"]["condition"] == "bad-call"
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(RunError) as raised:
-        anyio.run(server.ask, call, 60.0)
+        anyio.run(mcp_server.ask, call, 60.0)
     assert [problem.condition for problem in raised.value.problems] == ["tool-ended"]
 
 

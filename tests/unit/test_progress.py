@@ -85,6 +85,7 @@ def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
         found._files, found._positions, found._backlog = files, {}, ""  # type: ignore[assignment]
         found.identity, found.last = QueryIdentity("m", "m", TableName("lake", "shop", "m"), ""), 5
         found._checkpoint = found._query_hash = ""
+        found._asked, found._before = -1, {}
         found._origin = replace(ORIGIN, streams=("o",), topics={"a": "1"}, empty_after=5, empty_through=5)
         files.writes = 0
         for batch in (6, 7):
