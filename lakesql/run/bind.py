@@ -12,7 +12,6 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.project.cache import digest
 from lakesql.registry.connection import Registry
 from lakesql.registry.schemas import StreamSchemas
-from lakesql.select.offsets_used import find_offset_use
 from lakesql.source.kinds import model_table, project_files
 from lakesql.source.source import Source
 from lakesql.stream.avro_schema import read_avro_schema
@@ -40,6 +39,10 @@ def bind_select(manifest: Manifest, select: Select) -> BoundSelect:
 def _check_offsets(select: Select, bindings: Sequence[StreamBinding]) -> None:
     """Raise `ProjectError` (`no-offset`) where rows depend on offsets that the records of a stream have not."""
     without = {each.stream.name: each.source for each in bindings if not each.source.has_offsets}
+    if not without:
+        return
+    from lakesql.select.offsets_used import find_offset_use  # only here: it needs the parser of SQL
+
     compared = [name for names in select.compared.values() for name in names]
     at = find_offset_use(select.query, without, compared)
     if at is None:

@@ -61,7 +61,7 @@ def test_no_word_stands_outside_of_a_picture(name: str) -> None:
 def test_the_rows_are_those_that_the_modes_make(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["test", "--unit", "--engine", "spark", "--output", "json"]) == 0
     tests = json.loads(capsys.readouterr().out)["tests"]
-    assert {test["model"]: test["outcome"] for test in tests} == dict.fromkeys(load_cases(), "pass")
+    assert {test["model"]: test["outcome"] for test in tests} == dict.fromkeys(load_cases(), "passed")
 
 
 def test_the_picture_of_modes_has_each_row() -> None:
