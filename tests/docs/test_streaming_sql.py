@@ -92,4 +92,4 @@ def test_the_unit_tests_of_the_page_pass(
     monkeypatch.chdir(tmp_path)
     assert run_command(["test", "--unit", "--engine", "spark", "--output", "json"]) == 0
     tests = json.loads(capsys.readouterr().out)["tests"]
-    assert [test["outcome"] for test in tests] == ["pass"] * TESTS.count("  - name: ")
+    assert [test["outcome"] for test in tests] == ["passed"] * TESTS.count("  - name: ")
