@@ -236,7 +236,8 @@ def _open_sql(catalog: Catalog) -> IcebergCatalog:
     file = sqlite_file(catalog)
     properties = python_properties(catalog)
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.parent.is_dir():
+            file.parent.mkdir(parents=True, exist_ok=True)
         if "?" not in catalog.uri:
             properties["uri"] = f"{catalog.uri}?timeout={BUSY_TIMEOUT_S}"
     try:

@@ -19,10 +19,10 @@ def test_an_assistant_runs_what_it_names(tmp_path: Path) -> None:
             assert await client.refused("run", select=[]) == "bad-tool-call"
             ran = await client.answer("run", select=["customers"])
             assert (ran["exit_code"], ran["models"]) == (0, ["customers"])
-            (result,) = [it for it in ran["run_results"]["results"] if "customers" in it["unique_id"]]
+            (result,) = [it for it in ran["run_results"]["results"] if it["name"] == "customers"]
             assert result["status"] == "success"
             tables = (await client.answer("status", select=["customers"]))["tables"]
-            assert [(table["model"], table["health"]) for table in tables] == [("customers", "ok")]
+            assert [(table["model"], table["by_lakesql"]) for table in tables] == [("customers", True)]
             assert (await client.answer("results"))["run_results"] == ran["run_results"]
 
     anyio.run(asking)
