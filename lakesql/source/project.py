@@ -39,6 +39,7 @@ class ProjectSource(LogSource):
     kind: ClassVar[str] = "project"
     label: ClassVar[str] = "a source of the project"
     tells_ends: ClassVar[bool] = False
+    may_lack_offsets: ClassVar[bool] = True
 
     def resolved(self, directory: Path) -> Self:
         """The source with the project's folder, which its file is in."""

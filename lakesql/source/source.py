@@ -129,6 +129,9 @@ class Source(Protocol):
     has_offsets: ClassVar[bool] = True
     """Whether each record has an offset, which rises with its age."""
 
+    may_lack_offsets: ClassVar[bool] = False
+    """Whether the records alone say that they have offsets: those of code that the project brings."""
+
     place_instead: ClassVar[str] = ""
     """Where the place of a record is found that has no offset, in a sentence."""
 

@@ -47,6 +47,7 @@ from lakesql.names import (
     TOMBSTONE,
     UNPARSABLE,
 )
+from lakesql.source.source import Source
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
 
@@ -159,11 +160,16 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
     else:
         is_of_commits = binding.stream.has_table_changes
         source, partition = raw["topic"], F.col(COMMIT_NUMBER) if is_of_commits else raw["partition"]
-        number = F.monotonically_increasing_id()
-        # Of a source of the project's own only its records say whether they have an offset.
-        offset = F.coalesce(raw["offset"], number) if binding.source.has_offsets else number
+        offset = _offset(raw["offset"], binding.source)
     place = (source.alias("source"), partition.cast("bigint").alias("partition"), offset.alias("offset"))
     return records.withColumn(POSITION, F.struct(*place)).drop(COMMIT_NUMBER)
+
+
+def _offset(written: Column, source: Source) -> Column:
+    """The offset of each record, or what stands for it. Spark optimises less around numbers that it counts itself."""
+    if not source.has_offsets:
+        return F.monotonically_increasing_id()
+    return F.coalesce(written, F.monotonically_increasing_id()) if source.may_lack_offsets else written
 
 
 def empty_records(session: SparkSession, binding: StreamBinding, select: Select) -> DataFrame:
