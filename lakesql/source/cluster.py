@@ -71,6 +71,11 @@ def reach_broker(servers: str) -> str:
         raise unreachable(servers, str(error)) from None
 
 
+def numbered(position: Mapping[str, Mapping[str, int]] | None) -> dict[str, dict[int, int]]:
+    """Offsets as JSON has them, in checkpoints and ledgers and in Spark's reports, with numbers for the partitions."""
+    return {topic: {int(number): at for number, at in offsets.items()} for topic, offsets in (position or {}).items()}
+
+
 def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
     """How many offsets each partition of `latest` is ahead of a reader that stands at `end`."""
     return {

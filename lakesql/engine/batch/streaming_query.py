@@ -42,7 +42,7 @@ from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.names import RAW, REBUILD_SUFFIX
 from lakesql.progress.position import even_limit
 from lakesql.project.catalog import LOCAL_FILES
-from lakesql.source.cluster import Offsets, lag_of
+from lakesql.source.cluster import lag_of, numbered
 from lakesql.source.log import BEHIND_MS
 from lakesql.source.source import BacklogUnit, offsets_of
 
@@ -404,7 +404,7 @@ def backlog_of(sources: Sequence[Mapping[str, Any]], unit: BacklogUnit) -> Backl
     for source in sources:
         latest = offsets_of(source.get("latestOffset"))
         if latest:
-            behind = lag_of(_offsets(source.get("endOffset")), _offsets(latest))
+            behind = lag_of(numbered(source.get("endOffset")), numbered(latest))
             lag += [
                 PartitionLag(topic, partition, records)
                 for topic, partitions in behind.items()
@@ -419,8 +419,3 @@ def backlog_of(sources: Sequence[Mapping[str, Any]], unit: BacklogUnit) -> Backl
     if unit == "records":
         return Backlog(sum(each.records for each in lag) if lag else None, unit, tuple(lag))
     return Backlog(sum(files) if files else None, unit)
-
-
-def _offsets(position: Mapping[str, Mapping[str, int]] | None) -> Offsets:
-    """Where a source stands, as Spark's reports have it."""
-    return {topic: {int(number): at for number, at in ends.items()} for topic, ends in (position or {}).items()}

@@ -16,7 +16,7 @@ from lakesql.ledger.entry import Entry, overtaken
 from lakesql.progress.position import count_between, ranges_between, topic_ids
 from lakesql.progress.state import Origin, QueryIdentity, newest_batch
 from lakesql.progress.stored import read_offsets
-from lakesql.source.cluster import lag_of
+from lakesql.source.cluster import lag_of, numbered
 from lakesql.source.kinds import SOURCES
 from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.source.stream_state import Position, SourceState, is_another, spark_position
@@ -149,8 +149,7 @@ class QueryProgress:
         """How many offsets of a stream had not been read when the query was prepared; None where nothing tells."""
         for source in self._sources:
             if source.name == stream and source.ends:
-                begins = SOURCES[source.kind].offsets(self._positions.get(stream)) or {}
-                begun = {topic: {int(number): at for number, at in each.items()} for topic, each in begins.items()}
+                begun = numbered(SOURCES[source.kind].offsets(self._positions.get(stream)))
                 start = {topic: {**each, **begun.get(topic, {})} for topic, each in source.beginnings.items()}
                 return sum(sum(each.values()) for each in lag_of(start, source.ends).values())
         return None

@@ -12,7 +12,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.kafka import read_between
 from lakesql.errors import RunError
-from lakesql.source.cluster import Offsets
+from lakesql.source.cluster import Offsets, numbered
 from lakesql.source.kafka import Kafka
 from lakesql.source.stream_state import Position
 
@@ -41,11 +41,11 @@ class TopicPlaces:
 
     def read(self, start: Position, end: Position) -> DataFrame:
         """The raw records between two positions. Raises `RunError` (`data-lost`) where some are gone."""
-        ends = offsets_at(end)
+        ends = numbered(end)
         if start is None and not self.begins_early():  # it only notes where it begins
             return read_between(self._session, self._connection, ends, ends)
         return read_between(
-            self._session, self._connection, self._starts(offsets_at(start), ends), ends, must_have_all=True
+            self._session, self._connection, self._starts(numbered(start), ends), ends, must_have_all=True
         )
 
     def _starts(self, start: Offsets, end: Offsets) -> Offsets:
@@ -65,11 +65,6 @@ class TopicPlaces:
         return {topic: {number: begins[topic][number] for number in ends} for topic, ends in end.items()}
 
 
-def offsets_at(position: Position) -> dict[str, dict[int, int]]:
-    """A position of a topic's reader, with numbers for its partitions."""
-    return {topic: {int(number): at for number, at in ends.items()} for topic, ends in (position or {}).items()}
-
-
 def position_of(offsets: Offsets) -> dict[str, Mapping[str, int]]:
-    """The same as checkpoints and ledgers have it."""
+    """Offsets as checkpoints and ledgers have them: the reverse of `numbered`."""
     return {topic: {str(number): at for number, at in ends.items()} for topic, ends in offsets.items()}

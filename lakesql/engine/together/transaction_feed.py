@@ -18,7 +18,7 @@ from lakesql.engine.sources.transactions import FoundChanges, TransactionLog
 from lakesql.engine.together.rounds import Standing
 from lakesql.errors import RunError
 from lakesql.progress.transaction_cut import Cut, Sizes, Stretch, count_changes, find_cut, find_missing
-from lakesql.source.cluster import Offsets
+from lakesql.source.cluster import Offsets, numbered
 from lakesql.source.stream_state import Position
 
 STATE_FILE = "transactions.json"
@@ -330,7 +330,7 @@ def read_state(files: CheckpointFiles) -> RoundState:
     if text is None:
         return RoundState()
     read = json.loads(text)
-    ends = {topic: {int(number): at for number, at in each.items()} for topic, each in read["ends"].items()}
+    ends = numbered(read["ends"])
     transactions = {int(number): at for number, at in read["transactions"].items()}
     return RoundState(ends, read["ids"], transactions, read["sizes"], tuple(read["done"]), read["blocked"])
 
