@@ -133,17 +133,7 @@ class LineageRuns:
             # A batch that is planned now has an id of its own, by which another runner can say that it has come.
             is_own = not period_ms and event.checkpoint and not event.is_repeated
             id_ = batch_id(event.checkpoint, event.batch) if is_own else self._new_id()
-            found = _OpenRun(
-                id=id_,
-                started_ms=event.at_ms,
-                period_ms=period_ms,
-                checkpoint=event.checkpoint,
-                table=event.table,
-                location=event.location,
-                first=event.batch,
-                last=event.batch,
-            )
-            self._open[event.model] = found
+            found = self._open[event.model] = _open_run(event, id_, period_ms)
             _join(found, event.reads)
             self._tell("START", event.model, found, event.at_ms)
         else:
@@ -183,17 +173,8 @@ class LineageRuns:
             self._begin(started)
             found = self._open[event.model]
         elif found is None:
-            found = _OpenRun(
-                id=batch_id(event.checkpoint, event.batch),
-                started_ms=event.at_ms,
-                period_ms=0,
-                checkpoint=event.checkpoint,
-                table=event.table,
-                location=event.location,
-                first=event.batch,
-                last=event.batch,
-            )
-            self._open[event.model] = found
+            id_ = batch_id(event.checkpoint, event.batch)
+            found = self._open[event.model] = _open_run(event, id_, 0)
         _join(found, event.reads)
         found.is_in_batch, found.last = False, event.batch
         found.snapshot = event.snapshot or found.snapshot
@@ -285,14 +266,26 @@ class LineageRuns:
         if event.done == "unchanged":
             return
         self._tell_parent()
-        id_, output = (
-            self._new_id(),
-            LineageOutput(event.table, event.location, event.rows if event.done == "filled" else None),
-        )
+        rows = event.rows if event.done == "filled" else None
+        id_, output = self._new_id(), LineageOutput(event.table, event.location, rows)
         began = LineageRun("START", id_, event.seed, event.at_ms - event.duration_ms, self._parent, output=output)
         self._sink.offer(replace(began, output=replace(output, rows=None)))
         error = "\n".join(f"{each.condition}: {each.what}" for each in event.problems)
         self._sink.offer(replace(began, state="FAIL" if error else "COMPLETE", at_ms=event.at_ms, error=error))
+
+
+def _open_run(event: BatchStarted | BatchSkipped, id_: str, period_ms: int) -> _OpenRun:
+    """The run that begins with a batch."""
+    return _OpenRun(
+        id=id_,
+        started_ms=event.at_ms,
+        period_ms=period_ms,
+        checkpoint=event.checkpoint,
+        table=event.table,
+        location=event.location,
+        first=event.batch,
+        last=event.batch,
+    )
 
 
 def batch_id(checkpoint: str, batch: int) -> str:
