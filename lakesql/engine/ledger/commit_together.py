@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.move_metadata import MetadataMove, move_metadata
+from lakesql.catalog.snapshot_list import ATOMIC_CATALOGS
 from lakesql.engine.ledger.commit import (
     HeadMovedError,
     Publication,
@@ -72,13 +73,10 @@ class OneFailedError(Exception):
 
 def commit_of(catalog: OpenCatalog, session: SparkSession) -> CommitTogether:
     """How the catalog commits several tables."""
-    match catalog.profile.type:
-        case "rest":
-            return _Rest(session, catalog.profile.name)
-        case "sql":
-            return _Database(catalog)
-        case _:
-            return InOrder()
+    profile = catalog.profile
+    if profile.type not in ATOMIC_CATALOGS:
+        return InOrder()
+    return _Rest(session, profile.name) if profile.type == "rest" else _Database(catalog)
 
 
 def publish_together(publications: Mapping[str, Publication], catalog: CommitTogether) -> Published:
@@ -186,9 +184,7 @@ class _Database:
         self._catalog = catalog
 
     def commit(self, replacements: Sequence[Replacement]) -> None:
-        # In the order of the names: two that commit to the same tables do not wait for each other then.
-        ordered = sorted(replacements, key=lambda each: str(each.publication.name))
-        written = [(each, _write_metadata(each)) for each in ordered]
+        written = [(each, _write_metadata(each)) for each in replacements]
         moves = [
             MetadataMove(each.publication.name, str(each.base.metadataFileLocation()), location)
             for each, location in written

@@ -95,6 +95,8 @@ class TransactionFeed:
         self._is_bounded, self._accepts_loss = is_bounded, accepts_loss
         self._state: RoundState | None = None
         self._until: Places = {}
+        self._told_to: Mapping[int, int] | None = None
+        """Where the topic of transactions ended when it was asked last; None where there was none."""
         self._found_nothing: object = None
         self._told = ""
         self.latest: Places = {}
@@ -106,7 +108,7 @@ class TransactionFeed:
         one has not come for long."""
         found = self._look()
         topics = {name: found.topics[name] for name in standing}
-        ids = self._look_at({topic for names in topics.values() for topic in names})
+        ids = self._look_at({topic for names in topics.values() for topic in names}, found.transactions)
         state = _without_replaced(self._state or read_state(self._files), ids, self.latest)
         self._state = state
         if begun := self._find_begun(standing, topics, state, found.max_per_batch):
@@ -137,8 +139,10 @@ class TransactionFeed:
 
     # --- where it starts
 
-    def _look_at(self, names: Collection[str]) -> Mapping[str, str]:
-        """Ask where the topics end, and for their ids."""
+    def _look_at(self, names: Collection[str], transactions: str) -> Mapping[str, str]:
+        """Ask where the topics end, and that of transactions, if there is one, and for the topics' ids."""
+        is_told = self._log.has_topic(transactions)
+        self._told_to = self._log.ends([transactions])[0][transactions] if is_told else None
         self.latest, ids = self._log.ends(sorted(names))
         if self._is_bounded:
             self._until = {**self.latest, **self._until}
@@ -174,15 +178,10 @@ class TransactionFeed:
         """The next round, if any transaction is whole, or there is something that belongs to none."""
         limit = found.max_per_batch
         ends = self._ends_of(starts, limit)
-        if ends == starts or self._is_known_to_wait(found, starts, ends, state):
+        if ends == starts or self._is_known_to_wait(found, starts, state):
             return None
-        changes = FoundChanges([], {})
-        is_read = False
+        changes = self._find_changes(found, starts, ends)
         while True:
-            if not is_read:
-                changes = _of_group(self._log.find_changes(*_moving(starts, ends)), found.name_of)
-                self._check_told(found, changes, state)
-                is_read = True
             state, has_more = self._read_sizes(found, state, changes.stretches)
             sizes = _named(state.sizes, changes.stretches, found.name_of)
             cut = find_cut(ends, changes.stretches, sizes, frozenset(state.done))
@@ -192,22 +191,28 @@ class TransactionFeed:
                 continue
             wider = self._ends_of(starts, limit * 2) if limit else ends
             if wider != ends:
-                limit, ends, is_read = (limit or 0) * 2, wider, False
+                limit, ends = (limit or 0) * 2, wider
+                changes = self._find_changes(found, starts, ends)
                 continue
             if self._accepts_loss and (late := cut.open & self._find_late(state)):
                 state = self._let_go(late, state)
                 continue
             self._wait(cut, changes.stretches, ends, sizes, state)
-            self._found_nothing = self._key(found, starts, ends)
+            self._found_nothing = self._key(found, starts)
             return None
 
-    def _is_known_to_wait(self, found: GroupTopics, starts: Places, ends: Places, state: RoundState) -> bool:
-        """Whether nothing has come since it was found that there is no round yet."""
-        return not self._find_late(state) and self._found_nothing == self._key(found, starts, ends)
+    def _find_changes(self, found: GroupTopics, starts: Places, ends: Places) -> FoundChanges:
+        """The changes between two places. Raises what `_check_told` raises of them."""
+        changes = _of_group(self._log.find_changes(*_moving(starts, ends)), found.name_of)
+        self._check_told(found, changes)
+        return changes
 
-    def _key(self, found: GroupTopics, starts: Places, ends: Places) -> object:
-        transactions = self._log.ends([found.transactions])[0] if self._log.has_topic(found.transactions) else {}
-        return starts, self.latest, transactions, sorted(found.topics)
+    def _is_known_to_wait(self, found: GroupTopics, starts: Places, state: RoundState) -> bool:
+        """Whether nothing has come since it was found that there is no round yet."""
+        return not self._find_late(state) and self._found_nothing == self._key(found, starts)
+
+    def _key(self, found: GroupTopics, starts: Places) -> object:
+        return starts, self.latest, self._told_to, sorted(found.topics)
 
     def _align(self, found: GroupTopics, starts: Places, state: RoundState) -> RoundState:
         """A round that brings all tables to one place, when they were run apart: the transactions that are cut in two
@@ -232,10 +237,9 @@ class TransactionFeed:
 
         Of too many the oldest are forgotten, if the feed has no change of theirs that is not written.
         """
-        topic = found.transactions
-        if not self._log.has_topic(topic):
+        topic, ends = found.transactions, self._told_to
+        if ends is None:
             return state, False
-        ends = self._log.ends([topic])[0][topic]
         starts = {**self._log.beginnings([topic])[topic], **state.transactions}
         until = {number: min(end, starts.get(number, 0) + SIZES_READ) for number, end in ends.items()}
         if starts == until:
@@ -251,14 +255,13 @@ class TransactionFeed:
 
     # --- what is missing
 
-    def _check_told(self, found: GroupTopics, changes: FoundChanges, state: RoundState) -> None:
+    def _check_told(self, found: GroupTopics, changes: FoundChanges) -> None:
         """Raise `RunError` (`group-transactions`) where the feed has stopped to tell of transactions, or never has."""
         ordered = sorted(changes.stretches, key=lambda it: it.first, reverse=True)
         places = {(it.topic, it.partition): it.first for it in ordered}  # of each partition the first one
         strays = sum(changes.strays.values())
         has_stopped = any(at > places.get(place, at) for place, at in changes.last_strays.items())
-        has_topic = self._log.has_topic(found.transactions)
-        is_told = has_topic and any(self._log.ends([found.transactions])[0][found.transactions].values())
+        is_told = any((self._told_to or {}).values())
         if strays and (has_stopped or not is_told):
             raise RunError.of(
                 "group-transactions",
@@ -266,7 +269,7 @@ class TransactionFeed:
                 why="The connector does not write which transaction a change is of, or when one is over.",
                 fix="Let it do both: provide.transaction.metadata=true. Or leave `consistent` out.",
             )
-        if changes.stretches and not has_topic:
+        if changes.stretches and self._told_to is None:
             raise RunError.of(
                 "group-transactions",
                 f"There is no topic '{found.transactions}', in which the connector tells when transactions are over.",
