@@ -33,6 +33,7 @@ from lakesql.events import Event
 from lakesql.graph.selector import METHODS, SELECTOR
 from lakesql.lint.all_rules import MODULES, load_rule
 from lakesql.lint.lint_settings import LintSettings
+from lakesql.lsp.config_options import default_of as written_default
 from lakesql.model.config import PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
 from lakesql.model.expectations import EXPECTATION_KINDS
@@ -246,25 +247,10 @@ def kind_text(kind: Any) -> str:
 
 def default_text(field: Field) -> str:
     """A default as one writes it in the file."""
-    match field.default:
-        case _ if field.required:
-            return "**required**"
-        case Duration() as duration:
-            return f"`{duration.text}`"
-        case Size() as size:
-            return f"`{size.text}`"
-        case bool() as flag:
-            return "`true`" if flag else "`false`"
-        case int() as number:
-            return f"`{number}`"
-        case Threshold() as threshold:
-            return f"`{threshold}`"
-        case float() as number:
-            return f"`{number:g}`"
-        case str() as text if text:
-            return f"`{text}`"
-        case _:
-            return ""
+    if field.required:
+        return "**required**"
+    shown = str(field.default) if isinstance(field.default, Threshold) else written_default(field)
+    return f"`{shown}`" if shown else ""
 
 
 # --- other tables

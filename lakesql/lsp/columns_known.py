@@ -28,6 +28,15 @@ def columns_read(project: OpenProject, function: str, name: str) -> Sequence[Kno
     return ()
 
 
+def own_columns(project: OpenProject, path: str) -> Sequence[KnownColumn]:
+    """The columns of the model in a file; none where it has none, or stands for several."""
+    manifest = project.manifest
+    for model in manifest.models.values() if manifest is not None else ():
+        if model.path == path and model.member is None:
+            return columns_read(project, "ref", model.name)
+    return ()
+
+
 def stream_columns(stream: Stream) -> Iterator[KnownColumn]:
     """The columns of a declared stream, and those that lakesql adds."""
     for column in stream.columns:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from lsprotocol import types
 
 from lakesql.graph.manifest import Manifest
-from lakesql.lsp.columns_known import columns_read
+from lakesql.lsp.columns_known import columns_read, own_columns
 from lakesql.lsp.config_options import (
     COLUMN_OPTIONS,
     find_option,
@@ -110,7 +110,7 @@ def _values(
             yield _item(word, Kind.EnumMember, "", said, positions, cursor.start, cursor.end, quoted(word))
         return
     if cursor.option in COLUMN_OPTIONS:
-        for column in _own_columns(project, path):
+        for column in own_columns(project, path):
             yield _item(
                 column.name,
                 Kind.Field,
@@ -127,14 +127,6 @@ def _values(
     field = find_option(text, cursor.option)
     for value in values_of(field) if field is not None else ():
         yield _item(value, Kind.EnumMember, "", "", positions, cursor.start, cursor.end, quoted(value))
-
-
-def _own_columns(project: OpenProject, path: str) -> Iterator[KnownColumn]:
-    """The columns of the model in a file."""
-    manifest = project.manifest
-    for model in manifest.models.values() if manifest is not None else ():
-        if model.path == path and model.member is None:
-            yield from columns_read(project, "ref", model.name)
 
 
 def _tag_words(manifest: Manifest, positions: TextPositions, start: int, end: int) -> Iterator[types.CompletionItem]:

@@ -76,7 +76,9 @@ def default_of(field: Field) -> str:
             return value.text
         case bool() as flag:
             return str(flag).lower()
-        case int() | float() | str() as value:
+        case float() as number:
+            return f"{number:g}"
+        case int() | str() as value:
             return str(value)
         case _:
             return ""

@@ -12,7 +12,7 @@ from lakesql.compile.compiled_header import read_header
 from lakesql.compile.statements import compiled_text
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
-from lakesql.lsp.columns_known import columns_read
+from lakesql.lsp.columns_known import columns_read, own_columns
 from lakesql.lsp.config_options import find_option, keys_within, mode_texts, option_text
 from lakesql.lsp.cursor import ConfigKey, ConfigValue, TagWord, find_cursor
 from lakesql.lsp.declared_places import find_column
@@ -121,12 +121,8 @@ def _of_mention(project: OpenProject, manifest: Manifest, mention: Mention, text
 
 def _own_column(project: OpenProject, mention: Mention) -> KnownColumn | None:
     """The column of the model's own SELECT that a word names."""
-    manifest = project.manifest
-    for model in manifest.models.values() if manifest is not None else ():
-        if model.path == mention.path and model.member is None and not mention.qualifier:
-            columns = columns_read(project, "ref", model.name)
-            return next((each for each in columns if each.name.lower() == mention.name.lower()), None)
-    return None
+    columns = own_columns(project, mention.path) if not mention.qualifier else ()
+    return next((each for each in columns if each.name.lower() == mention.name.lower()), None)
 
 
 def _of_column(column: KnownColumn | None) -> Iterator[str]:
