@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 
 from lakesql.clock import now_ms
 from lakesql.engine.ledger import commit
-from lakesql.engine.ledger.commit import HeadMovedError, Staged, begin_commit, discard, publish, stage
+from lakesql.engine.ledger.commit import HeadMovedError, Publication, Staged, begin_commit, discard, publish, stage
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError
@@ -84,7 +84,7 @@ def test_what_is_staged_is_seen_when_it_is_published_and_gone_when_it_is_discard
 
     staged = table.stage(statement)
     assert table.rows() == before
-    head = publish(staged, ENTRY, table.name)
+    head = publish(Publication(staged, ENTRY, table.name))
     assert table.rows() == ({1: "old", 2: "new"} if statement is INSERT else {1: "new"})
     assert table.files() == table.named()
     there = table.load()
@@ -97,7 +97,7 @@ def test_what_is_staged_is_seen_when_it_is_published_and_gone_when_it_is_discard
 def test_rows_that_were_appended_are_published_on_top_of_a_foreign_commit(table: Table) -> None:
     staged = table.stage()
     table.insert(3, "foreign")
-    publish(staged, ENTRY, table.name, can_replay=True)
+    publish(Publication(staged, ENTRY, table.name, can_replay=True))
     assert table.rows() == {1: "old", 2: "new", 3: "foreign"}
     assert table.files() == table.named()
     assert read_entry(table.load(), "m") == ENTRY
@@ -108,7 +108,7 @@ def test_what_may_not_be_replayed_is_not_published_on_top_of_a_foreign_commit(ta
     staged = table.stage(statement)
     table.insert(3, "foreign")
     with pytest.raises(HeadMovedError):
-        publish(staged, ENTRY, table.name)
+        publish(Publication(staged, ENTRY, table.name))
     assert table.rows() == {1: "old", 3: "foreign"}
     assert table.files() == table.named()
 
@@ -123,7 +123,7 @@ def test_a_commit_that_comes_after_the_ledger_was_read_is_looked_at(table: Table
             table.insert(10 + len(looks), "foreign")
         return False
 
-    publish(staged, ENTRY, table.name, is_written, can_replay=True)
+    publish(Publication(staged, ENTRY, table.name, is_written, can_replay=True))
     assert looks == [0, 1, 2]
     assert table.rows() == {1: "old", 2: "new", 11: "foreign", 12: "foreign"}
     assert table.files() == table.named()
@@ -137,11 +137,11 @@ def test_of_two_runners_with_one_batch_one_publishes_it(table: Table) -> None:
     def is_written() -> bool:
         looks.append(read_entry(second.table, "m") is not None)
         if len(looks) == 1:
-            publish(first, ENTRY, table.name, can_replay=True)
+            publish(Publication(first, ENTRY, table.name, can_replay=True))
         return looks[-1]
 
     with pytest.raises(RunError) as raised:
-        publish(second, ENTRY, table.name, is_written, can_replay=True)
+        publish(Publication(second, ENTRY, table.name, is_written, can_replay=True))
     assert [problem.condition for problem in raised.value.problems] == ["batch-published"]
     assert looks == [False, True]
     assert table.rows() == {1: "old", 2: "new"}
@@ -175,7 +175,7 @@ def test_a_commit_that_the_catalog_made_and_called_failed_is_a_commit(table: Tab
     before it is asked again."""
     staged = table.stage(statement)
     unsure = replace(staged, table=Unsure(staged.table, lambda: table.insert(3, "foreign")))
-    head = publish(unsure, ENTRY, table.name, can_replay=statement is INSERT)
+    head = publish(Publication(unsure, ENTRY, table.name, can_replay=statement is INSERT))
     assert head.id == staged.snapshot.id
     assert table.rows() == {3: "foreign", **({1: "old", 2: "new"} if statement is INSERT else {1: "new"})}
     assert table.files() == table.named()
@@ -186,7 +186,7 @@ def test_what_was_staged_long_ago_is_tried_again(table: Table, monkeypatch: pyte
     staged = table.stage()
     monkeypatch.setattr(commit, "now_ms", lambda: now_ms() + commit.STAGED_FOR_MS + 1)
     with pytest.raises(TransientError):
-        publish(staged, ENTRY, table.name, can_replay=True)
+        publish(Publication(staged, ENTRY, table.name, can_replay=True))
     assert table.rows() == {1: "old"}
 
 
@@ -195,8 +195,8 @@ def test_what_was_staged_before_the_format_was_raised_is_staged_again(project: P
     appended, merged = table.stage(), table.stage(MERGE)
     project.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('format-version' = '3')")
     with pytest.raises(HeadMovedError):
-        publish(merged, ENTRY, table.name)
-    publish(appended, ENTRY, table.name, can_replay=True)
+        publish(Publication(merged, ENTRY, table.name))
+    publish(Publication(appended, ENTRY, table.name, can_replay=True))
     assert table.rows() == {1: "old", 2: "new"}
 
 
@@ -204,7 +204,7 @@ def test_a_commit_of_other_metadata_leaves_what_is_staged_as_it_is(table: Table)
     staged = table.stage(MERGE)
     table.project.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('somebody' = 'was here')")
     table.project.sql(f"ALTER TABLE {table.name} ADD COLUMN n int")
-    head = publish(staged, ENTRY, table.name)
+    head = publish(Publication(staged, ENTRY, table.name))
     assert head.id == staged.snapshot.id
     assert table.rows() == {1: "new"}
     assert table.load().properties()["somebody"] == "was here"
@@ -221,7 +221,7 @@ def test_others_that_are_faster_each_time_are_a_conflict_that_may_pass(table: Ta
         return False
 
     with pytest.raises(TransientError) as raised:
-        publish(staged, ENTRY, table.name, is_written, can_replay=True)
+        publish(Publication(staged, ENTRY, table.name, is_written, can_replay=True))
     assert [problem.condition for problem in raised.value.problems] == ["commit-conflict"]
     assert len(looks) == 3
     assert table.rows() == {1: "old", 11: "foreign", 12: "foreign", 13: "foreign"}
