@@ -322,6 +322,8 @@ READ_AS: Mapping[tuple[str, str], Callable[[], Schema]] = {
     ("GivenRef", "batches"): lambda: {"type": "array"},
     ("Expect", "batches"): lambda: _array(_rows()),
     ("TestOptions", "meta"): lambda: {"type": "object"},
+    ("ModelProperties", "meta"): lambda: {"type": "object"},
+    ("SeedOptions", "meta"): lambda: {"type": "object"},
     ("Target", "catalog"): _catalog,
     ("Target", "connections"): _connections,
     ("Target", "maintenance"): _maintenance,

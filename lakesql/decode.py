@@ -259,6 +259,12 @@ def read_filled(node: Node) -> str:
     raise ProjectError.of("wrong-value", f"{node.shown} is an empty text.", place=node.place)
 
 
+def read_mapping(node: Node) -> Node:
+    """A mapping of anything, as it is, or a `ProjectError`."""
+    node.entries()
+    return node
+
+
 NO_TEMPLATE = "Write the value itself; a SELECT in a file of `tests/` is a template, and may use `var('…')`."
 """What to do where a template stands in a text that is none."""
 

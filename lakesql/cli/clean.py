@@ -6,7 +6,7 @@ import click
 
 from lakesql.cli.options import Command, Given
 
-WRITTEN = ("compiled", "cache", "site", "manifest.json", "run_results.json", "*.tmp")
+WRITTEN = ("compiled", "cache", "site", "manifest.json", "plan.json", "run_results.json", "test_results.json", "*.tmp")
 LOGGED = ("lakesql.log*", "spark.log*", "spark.out*", "java-crash-*")
 
 

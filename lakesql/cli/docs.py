@@ -39,7 +39,6 @@ def command(given: Given, output: Path | None, live: bool, serve: bool, port: in
     from lakesql.clock import now_ms
     from lakesql.counts import count
     from lakesql.errors import LakesqlError
-    from lakesql.observe.text import iso_time
     from lakesql.project.files import outputs_of
     from lakesql.run.part import ProjectPart
     from lakesql.run.project_site import read_content, shown_path, write_site
@@ -58,8 +57,8 @@ def command(given: Given, output: Path | None, live: bool, serve: bool, port: in
         from lakesql.run.status import read_statuses
 
         names = [name for name, model in manifest.models.items() if model.config.is_stored]
-        statuses = read_statuses(manifest, names, at_ms), at_ms
-    content = read_content(manifest, part.problems, part.left_out, iso_time(at_ms), statuses, project=directory.name)
+        statuses = read_statuses(manifest, names, at_ms)
+    content = read_content(manifest, part.problems, part.left_out, at_ms, statuses, project=directory.name)
     folder = output or (find_outputs(given.options) or outputs_of(directory)).target / "site"
     pages = write_site(content, folder.absolute())
     problems: list[Problem] = in_order(content.problems)

@@ -42,15 +42,24 @@ def command(
 
     The project as it is, with what is not committed, is compared with what it was: without --against and --state at the
     commit at which this branch has left the main branch. Neither Java nor Spark is needed,
-    and nothing is asked but the files; with --live the catalog, the checkpoints and the brokers are.
+    and nothing is asked but the files; with --live the catalog, the checkpoints and the brokers are. The answer is kept
+    in target/plan.json, for the site of `lakesql docs`.
     """
     from lakesql.cli.report import say
     from lakesql.cli.review import review_project
+    from lakesql.clock import now_ms
     from lakesql.review.verdicts import reaches
+    from lakesql.run.last_plan import PLAN_FILE, PlanAsked, write_last_plan
 
-    review, unmatched = review_project(given.options, select, exclude, live)
-    for word in unmatched:
+    reviewed = review_project(given.options, select, exclude, live)
+    review = reviewed.review
+    for word in reviewed.unmatched:
         say(f"'{word}' matches nothing.", given.options)
+    asked = PlanAsked(select, exclude, given.options.selector, live)
+    try:
+        write_last_plan(review, reviewed.files, reviewed.target, asked, now_ms())
+    except OSError as error:  # what the plan says is what was asked for
+        say(f"{PLAN_FILE} of the target folder was not written: {error.strerror}", given.options)
     match output:
         case "json":
             from lakesql.review.as_json import render_json

@@ -33,13 +33,24 @@ from lakesql.run.load import load_known
 from lakesql.source.kinds import SOURCES
 
 
+@dataclass(frozen=True, slots=True)
+class ReviewedProject:
+    """What the change of the selected models of these files does. `target` is None where more is wrong with the project
+    than its models, and `unmatched` are the words of the selection that mean nothing."""
+
+    review: Review
+    files: ProjectFiles
+    target: Target | None = None
+    unmatched: tuple[str, ...] = ()
+
+
 def review_project(
     options: Options,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     is_live: bool = False,
-) -> tuple[Review, tuple[str, ...]]:
-    """What the change of the selected models does, and the words of the selection that mean nothing.
+) -> ReviewedProject:
+    """What the change of the selected models does.
 
     The options say what they are compared with: a commit, the folder of a manifest, or else the main branch.
     With `is_live` the tables in the catalog, checkpoints and topics are looked at, which needs the login that a run
@@ -56,8 +67,9 @@ def review_project(
                     raise UsageError.of("bad-selector", f"A plan is not selected by {method}:.", why=why, fix=fix)
             compared = compare_with(options, former, files, selection)
         except ProjectError as error:
-            return refuse_all(files, error.problems, former.called), ()
-    return with_live(options, compared) if is_live else compared.review, compared.unmatched
+            return ReviewedProject(refuse_all(files, error.problems, former.called), files)
+    review = with_live(options, compared) if is_live else compared.review
+    return ReviewedProject(review, files, compared.new.manifest.target, compared.unmatched)
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,7 @@ def _find_members(
         {name: model for name, model in every.items() if isinstance(model, Model)},
         streams,
         tables,
-        partial(_defaults, files.settings, target),
+        partial(_defaults, files.settings, target, declared.properties),
         partial(make_member, target, declared.properties, {group.name: group for group in groups}),
         problems,
     )
@@ -305,7 +305,7 @@ def _read_model(
 ) -> AnyModel:
     fqn = _fqn(file.path, settings)
     name = check_model_name(node_of(file_stem(file.path), Place(file.path)))
-    said = read(file, _defaults(settings, target, fqn), macros)
+    said = read(file, _defaults(settings, target, properties, name, fqn), macros)
     if isinstance(said.config, MaintenanceConfig):
         return MaintenanceModel(name, file.path, fqn, file.text, said.config, said.options, said.facts)
     if isinstance(said.config, GroupConfig):
@@ -324,13 +324,19 @@ def _read_model(
     )
 
 
-def _defaults(settings: Settings, target: Target, fqn: tuple[str, ...]) -> Node:
-    """The options of the model's folder, over what the target says of maintenance."""
-    of_folder = folder_defaults(settings.models, fqn)
-    if target.maintenance is None:
-        return of_folder
-    of_target = Node({"maintenance": target.maintenance}, target.maintenance.place)
-    return merge_config(of_target, of_folder)
+def _defaults(
+    settings: Settings, target: Target, properties: Mapping[str, ModelProperties], name: str, fqn: tuple[str, ...]
+) -> Node:
+    """What is said of a model beside its file: `meta` of its properties, over the options of its folder, over what the
+    target says of maintenance."""
+    defaults = folder_defaults(settings.models, fqn)
+    if target.maintenance is not None:
+        of_target = Node({"maintenance": target.maintenance}, target.maintenance.place)
+        defaults = merge_config(of_target, defaults)
+    described = properties.get(name)
+    if described is None or not described.meta.entries():
+        return defaults
+    return merge_config(defaults, Node({"meta": described.meta}, described.place))
 
 
 def _fqn(path: str, settings: Settings) -> tuple[str, ...]:

@@ -42,6 +42,10 @@ MakeModel = Callable[[str, tuple[str, ...], MemberOptions, GroupMember], Model]
 """Makes a model of its name, its fully qualified name, and its options."""
 
 
+DefaultsOf = Callable[[str, tuple[str, ...]], Node]
+"""Gives the options that are said of a model beside its file, by its name and its fully qualified name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Members:
     """What groups stand for: models and their streams, and the groups with the names of these models.
@@ -72,13 +76,13 @@ def make_members(
     taken: Mapping[str, Model],
     streams: Mapping[str, Stream],
     tables: Sequence[SourceTable],
-    defaults_of: Callable[[tuple[str, ...]], Node],
+    defaults_of: DefaultsOf,
     make: MakeModel,
     problems: list[Problem],
 ) -> Members:
     """The models of the groups. `taken` are those that have a file of their own, by their names.
 
-    `defaults_of` gives the options of the folder of a fully qualified name. `problems` hears of what is wrong with a
+    `defaults_of` gives what is said of a model beside its file. `problems` hears of what is wrong with a
     group, and with a table that a file of the project declares. One that was found in the feed is left out where
     something is wrong with it, so that it does not stop the others, and `Members.remarks` say so.
     """
@@ -95,7 +99,7 @@ def make_members(
         known = [table for table in tables if table.stream == group.stream and group.tables.takes(table.name)]
         wanted = [table for table in known if _is_wanted(group, table, remarks)]
         names = _names_of(group, wanted, problems, remarks)
-        if collect(problems, partial(_options, group, defaults_of(group.fqn), STANDS_FOR_KEY)) is None:
+        if collect(problems, partial(_options, group, defaults_of(group.name, group.fqn), STANDS_FOR_KEY)) is None:
             continue
         members: list[str] = []
         for name, table in names.items():
@@ -119,7 +123,7 @@ def _member_of(
     name: str,
     table: SourceTable,
     taken: Mapping[str, Model],
-    defaults_of: Callable[[tuple[str, ...]], Node],
+    defaults_of: DefaultsOf,
     make: MakeModel,
     problems: list[Problem],
 ) -> tuple[Model | None, Stream] | None:
@@ -131,7 +135,7 @@ def _member_of(
         return None
     if whole in taken:
         return None, stream
-    options = collect(problems, partial(_member_options, group, table, defaults_of(fqn)))
+    options = collect(problems, partial(_member_options, group, table, defaults_of(whole, fqn)))
     model = collect(problems, partial(make, whole, fqn, options, member)) if options is not None else None
     return None if model is None else (model, stream)
 

@@ -65,7 +65,11 @@ def graph_nodes(
             path=seed.path,
             fqn=seed.fqn,
             tags=frozenset(seed.tags),
-            config={"delimiter": seed.delimiter, "tags": list(seed.tags)},
+            config={
+                "delimiter": seed.delimiter,
+                "tags": list(seed.tags),
+                "meta": seed.properties.meta.plain(),
+            },
             depends_on=(),
             place=seed.place,
         )

@@ -114,7 +114,7 @@ def _nodes(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Se
 def _common(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode) -> Artifact:
     table, source = _table(manifest, node), manifest.texts.get(node.path, "")
     folder = node.path.partition("/")[0]
-    tags = sorted(node.tags)
+    tags, meta = sorted(node.tags), node.config.get("meta", {})
     return {
         "database": table.catalog,
         "schema": table.namespace,
@@ -127,9 +127,9 @@ def _common(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, S
         "unique_id": _id(manifest, node.id),
         "fqn": [_project(manifest), *node.fqn[1:]] if len(node.fqn) > 1 else [_project(manifest), *node.fqn],
         "checksum": {"name": "sha256", "checksum": sha256(source.encode()).hexdigest()},
-        "config": {"enabled": True, "materialized": _materialized(manifest, node), "tags": tags, "meta": {}},
+        "config": {"enabled": True, "materialized": _materialized(manifest, node), "tags": tags, "meta": meta},
         "tags": tags,
-        "meta": {},
+        "meta": meta,
         "description": _description(manifest, node),
         "columns": _columns_of(_columns(manifest, compiled, selects, node)),
         "relation_name": str(table),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType, TypeAlias, cast
 
-from lakesql.decode import Node, decode, fields_of, option, read_each, read_positive, refuse_template
+from lakesql.decode import Node, decode, fields_of, option, read_each, read_mapping, read_positive, refuse_template
 from lakesql.errors import Place, ProjectError, did_you_mean
 from lakesql.model.table_name import TableName
 from lakesql.names import FAILURES_SUFFIX, check_name
@@ -91,11 +91,6 @@ def _read_condition(node: Node) -> Condition:
     raise ProjectError.of("wrong-type", f"{node.shown} is no condition.", fix=fix, place=node.place)
 
 
-def _read_mapping(node: Node) -> Node:
-    node.entries()
-    return node
-
-
 @dataclass(frozen=True, slots=True)
 class TestOptions:
     """What each test may say beside what it tests."""
@@ -125,7 +120,7 @@ class TestOptions:
     )
     enabled: bool = option("Whether the test is one.", default=True)
     tags: tuple[str, ...] = option("Words that `--select tag:…` finds the test by.", default=())
-    meta: Node = option("Anything, for other tools.", default=Node({}, Place("")), read=_read_mapping)
+    meta: Node = option("Anything, for other tools.", default=Node({}, Place("")), read=read_mapping)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesql.decode import Node, decode, option, read_each
+from lakesql.decode import Node, decode, option, read_each, read_mapping
 from lakesql.errors import Place, ProjectError
 from lakesql.model.data_tests import TestEntry, read_tests
 from lakesql.model.expectations import (
@@ -109,6 +109,15 @@ def _read_number(node: Node, most: float, wanted: str) -> float:
     raise ProjectError.of("wrong-value", wanted, place=node.place)
 
 
+META = (
+    "Anything, for other tools: `{owner: the shop team}`. It is merged key by key with that of the folder, and with "
+    "that of `config(…)`, which goes first. Whose the table is stands in `owner`."
+)
+
+NO_META = Node({}, Place(""))
+"""Of one that says none."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelProperties:
     """What is said of one model."""
@@ -132,6 +141,7 @@ class ModelProperties:
         default=(),
         read=read_model_expectations,
     )
+    meta: Node = option(META, default=NO_META, read=read_mapping, is_hashed=False)
 
     @property
     def test_entries(self) -> Iterator[tuple[str, TestEntry]]:

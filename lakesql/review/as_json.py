@@ -11,12 +11,16 @@ from lakesql.review.verdicts import ColumnChanges, ModelReview, Reason, Review
 
 def render_json(review: Review) -> str:
     """The review as one object of JSON, every selected model in it."""
-    fields = {
+    return json.dumps(describe_review(review), ensure_ascii=False, indent=2)
+
+
+def describe_review(review: Review) -> dict[str, Any]:
+    """The same object as a value."""
+    return {
         "verdict": review.verdict,
         "against": review.against,
         "models": [_model(model) for model in review.models],
     }
-    return json.dumps(fields, ensure_ascii=False, indent=2)
 
 
 def _model(model: ModelReview) -> dict[str, Any]:

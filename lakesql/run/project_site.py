@@ -18,9 +18,10 @@ from lakesql.graph.manifest import Manifest
 from lakesql.lineage.column_graph import build_column_graph
 from lakesql.observe.status_day import day_figures, figure_pairs
 from lakesql.observe.status_text import TONES, mark, remarks
-from lakesql.observe.text import age
+from lakesql.observe.text import age, iso_time
 from lakesql.plan.table_status import Known, TableStatus
 from lakesql.project.files import shorten
+from lakesql.run.last_plan import read_last_plan
 from lakesql.secrets import find_secrets
 from lakesql.site.build import KnownBeside, build_pages
 from lakesql.site.content import DayLine, LastRun, Live, SiteContent
@@ -41,12 +42,13 @@ def read_content(
     manifest: Manifest | None,
     problems: Sequence[Problem],
     left_out: Sequence[str],
-    made_at: str,
-    live: tuple[tuple[TableStatus, ...], int] | None = None,
+    at_ms: int,
+    live: Sequence[TableStatus] | None = None,
     project: str = "",
 ) -> SiteContent:
     """What the site of a project shows. `problems` are those for which files are `left_out`; of models whose SELECTs
-    are wrong the pages say so. `live` are the statuses of tables, and when they were read."""
+    are wrong the pages say so. `live` are the statuses of tables as they are at `at_ms`."""
+    made_at = iso_time(at_ms)
     if manifest is None:
         data = graph_data(None, None, ())
         return SiteContent(project, "", made_at, (), tuple(problems), tuple(left_out), data=data)
@@ -58,9 +60,11 @@ def read_content(
         if problem.place is not None:
             by_path[problem.place.path] = (*by_path.get(problem.place.path, ()), problem)
     graph = build_column_graph(manifest, compiled)
+    plan = read_last_plan(manifest, left_out, at_ms)
     seen = KnownBeside(
-        live={status.model.name: _live(status, live[1]) for status in live[0]} if live is not None else {},
+        live={status.model.name: _live(status, at_ms) for status in live or ()},
         last_runs=dict(_last_runs(manifest.outputs.target / "run_results.json")),
+        plans=plan.models if plan is not None else {},
         outcomes=dict(_outcomes(manifest.outputs.target)),
         samples={name: tuple(_sample(manifest, stream)) for name, stream in manifest.streams.items()},
         problems=by_path,
@@ -74,6 +78,7 @@ def read_content(
         problems=every,
         left_out=tuple(left_out),
         is_live=live is not None,
+        plan=plan.shown if plan is not None else None,
         data=graph_data(manifest, graph, pages),
     )
 
@@ -84,6 +89,7 @@ def write_site(content: SiteContent, folder: Path) -> int:
     Raises `UsageError` (`bad-output-dir`) for a folder that holds anything else.
     """
     former = _former_files(folder)
+    _write(folder / MARK, "".join(f"{path}\n" for path in sorted(former)).encode())  # if it breaks off, it is one still
     secrets = find_secrets(os.environ)
     written: list[str] = []
     pages = 0

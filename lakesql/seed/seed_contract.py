@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from lakesql.decode import Node, decode, option, read_entries, read_filled
+from lakesql.decode import Node, decode, option, read_entries, read_filled, read_mapping
 from lakesql.errors import Place, Problem, ProjectError
 from lakesql.model.data_tests import TestEntry, read_tests
-from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.model.properties import NO_META, ColumnProperties, ModelProperties
 from lakesql.names import check_landing, check_name
 from lakesql.seed.seed_values import holds_values_of
 from lakesql.stream.stream import Column, read_column_type
@@ -106,6 +106,11 @@ class SeedOptions:
     tags: tuple[str, ...] = option("Words that `--select tag:…` finds the seed by.", default=())
     tests: tuple[TestEntry, ...] = option("Tests of the table.", default=(), read=read_tests)
     data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    meta: Node = option(
+        "Anything, for other tools. Whose the seed is stands in `owner`: `{owner: the shop team}`.",
+        default=NO_META,
+        read=read_mapping,
+    )
 
 
 def read_seed_contract(node: Node) -> SeedContract:
@@ -119,6 +124,7 @@ def read_seed_contract(node: Node) -> SeedContract:
         columns=tuple(each.properties for each in said.columns),
         tests=said.tests,
         data_tests=said.data_tests,
+        meta=said.meta,
     )
     columns = tuple(each.column for each in said.columns)
     return SeedContract(said.name, columns, properties, said.delimiter, said.tags, place)

@@ -19,10 +19,21 @@ from lakesql.lineage.column_graph import ColumnEdge, ColumnGraph, ColumnKey
 from lakesql.model.config import trigger_text
 from lakesql.model.maintenance_tasks import maintenance_tasks
 from lakesql.model.model import Model
+from lakesql.model.owner import owner_of
 from lakesql.project.cache import digest
 from lakesql.seed.seed import Seed
 from lakesql.select.lineage_edges import direct_or_not
-from lakesql.site.content import CheckRow, ColumnEdgeRow, ColumnRow, LastRun, Live, NodePage, OptionRow, PageLink
+from lakesql.site.content import (
+    CheckRow,
+    ColumnEdgeRow,
+    ColumnRow,
+    LastRun,
+    Live,
+    ModelPlan,
+    NodePage,
+    OptionRow,
+    PageLink,
+)
 from lakesql.stream.stream import Column, Stream
 
 FOLDERS = {"model": "models", "stream": "streams", "seed": "seeds", "table": "tables"}
@@ -34,11 +45,13 @@ TestOutcome = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class KnownBeside:
-    """What is known beside the project's files. `live` and `last_runs` are by the models' names, `outcomes` by the ids
-    of tests and the names of expectations, `samples` by the streams' names, `problems` by paths of files."""
+    """What is known beside the project's files. `live`, `last_runs` and `plans` are by the models' names,
+    `outcomes` by the ids of tests and the names of expectations, `samples` by the streams' names, `problems` by the
+    paths of files."""
 
     live: Mapping[str, Live] = field(default_factory=dict)
     last_runs: Mapping[str, LastRun] = field(default_factory=dict)
+    plans: Mapping[str, ModelPlan] = field(default_factory=dict)
     outcomes: Mapping[str, TestOutcome] = field(default_factory=dict)
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -128,6 +141,7 @@ class _SiteBuilder:
             mode=model.config.mode,
             table=str(model.table),
             description=model.properties.description,
+            owner=owner_of(node.config),
             tags=tuple(sorted(node.tags)),
             facts=tuple(facts),
             meaning=read_header(text),
@@ -145,6 +159,7 @@ class _SiteBuilder:
             problems=self.seen.problems.get(model.path, ()),
             live=self.seen.live.get(model.name),
             last_run=self.seen.last_runs.get(model.name),
+            plan=self.seen.plans.get(model.name),
         )
 
     def _stream_page(self, stream: Stream, node: GraphNode) -> NodePage:
@@ -178,6 +193,7 @@ class _SiteBuilder:
             path=seed.path,
             table=str(seed.table),
             description=seed.properties.description,
+            owner=owner_of(node.config),
             tags=tuple(sorted(node.tags)),
             facts=(("File", seed.path),),
             columns=self._contract(node.id, seed.columns, ()),

@@ -95,11 +95,54 @@ class LastRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanReason:
+    """Why a plan gives a model its verdict; `do` and `place` are '' where there is none."""
+
+    verdict: str
+    condition: str
+    what: str
+    place: str
+    do: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """What a run will do to a table: a sentence, and its statements."""
+
+    text: str
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """What the last `lakesql plan` has said of a model. `columns` are lines such as `+ name type`."""
+
+    verdict: str
+    tone: str
+    meaning: str
+    reasons: tuple[PlanReason, ...] = ()
+    columns: tuple[str, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPlan:
+    """When the last plan was made, how long before the site, what with, and with which options. `doubts` are sentences
+    that say why it may hold no longer."""
+
+    at: str
+    age: str
+    against: str
+    options: str
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NodePage:
     """A page of a stream, a model, a seed or a table of others.
 
     `facts` are shown as pairs; `meaning` is what the compiled file says around its statements. `reads` and `readers`
-    are the nodes beside it, `rows_by` what decides which rows it has.
+    are the nodes beside it, `rows_by` what decides which rows it has. `owner` is whose it is, as its `meta` says.
     """
 
     id: str
@@ -110,6 +153,7 @@ class NodePage:
     mode: str = ""
     table: str = ""
     description: str = ""
+    owner: str = ""
     tags: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     meaning: tuple[tuple[str, str], ...] = ()
@@ -128,6 +172,7 @@ class NodePage:
     problems: tuple[Problem, ...] = ()
     live: Live | None = None
     last_run: LastRun | None = None
+    plan: ModelPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +189,7 @@ class SiteContent:
     problems: tuple[Problem, ...] = ()
     left_out: tuple[str, ...] = ()
     is_live: bool = False
+    plan: ShownPlan | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def of_type(self, *resource_types: str) -> tuple[NodePage, ...]:

@@ -54,6 +54,7 @@ def _node(page: NodePage, manifest: Manifest | None) -> dict[str, Any]:
         "tags": list(page.tags),
         "config": known.config if known is not None else {},
         "about": page.description,
+        "owner": page.owner,
         "columns": [[column.name, column.type] for column in page.columns],
         "errors": len(page.problems),
         "health": page.live.health if page.live is not None else "",

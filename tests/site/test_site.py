@@ -19,6 +19,7 @@ import pytest
 
 from lakesql.cli.init import write_project
 from lakesql.conditions import CONDITIONS
+from lakesql.run import project_site
 from tests.site.hostile import LONG_COLUMN, ODD_COLUMN, SCRIPT, write_broken, write_hostile
 
 pytestmark = pytest.mark.checks
@@ -265,3 +266,12 @@ def test_a_stream_of_many_topics_shows_what_is_recorded_of_the_first(
     text = pages_of(site)["streams/plants.html"].text
     assert code == 0
     assert '"first"' in text and '"second"' not in text and '"none"' not in text
+
+
+def test_a_site_that_was_broken_off_is_made_again(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(tmp_path / "shop", "shop")
+    with monkeypatch.context() as patch:
+        patch.setattr(project_site, "site_assets", lambda: iter([(f"assets/{'n' * 300}", b"")]))
+        assert make(run, tmp_path / "shop", monkeypatch)[0] != 0
+    assert (tmp_path / "shop/target/site/index.html").exists()
+    assert make(run, tmp_path / "shop", monkeypatch)[0] == 0

@@ -92,11 +92,11 @@ def answer_compile(question: Question) -> Answer:
 def answer_plan(question: Question) -> Answer:
     """The review as `plan --output json` has it."""
     from lakesql.cli.review import review_project
-    from lakesql.review.as_json import render_json
+    from lakesql.review.as_json import describe_review
 
     options = replace(question.options, against=question.text("against") or None)
-    review, unmatched = review_project(options, question.texts("select"), question.texts("exclude"))
-    return {**json.loads(render_json(review)), "unmatched": list(unmatched)}
+    reviewed = review_project(options, question.texts("select"), question.texts("exclude"))
+    return {**describe_review(reviewed.review), "unmatched": list(reviewed.unmatched)}
 
 
 def answer_lineage(question: Question) -> Answer:

@@ -210,6 +210,7 @@
     parts.push(above, title);
     if (node.errors) parts.push(make("p", node.errors === 1 ? "1 error" : `${node.errors} errors`, "health bad"));
     if (node.about) parts.push(make("p", node.about));
+    if (node.owner) parts.push(make("p", `Owner: ${node.owner}`));
     if (traced) {
       const [of, column] = traced;
       const back = make("button", "Whole graph", "back");

@@ -22,7 +22,7 @@
     const { nodes, conditions } = window.lakesqlSite;
     pages = [];
     for (const node of nodes) {
-      pages.push({ id: pages.length, label: node.name, kind: node.type, href: node.href, about: node.about, rank: 3 });
+      pages.push({ id: pages.length, label: node.name, kind: node.type, href: node.href, about: node.about, owner: node.owner, rank: 3 });
       for (const [column, type] of node.columns) {
         const href = `${node.href}#${anchor(column)}`;
         pages.push({ id: pages.length, label: column, of: node.name, kind: "column", href, about: type, rank: 1 });
@@ -33,7 +33,7 @@
     }
     // A name is found by its start, and by that of each of its parts.
     const words = (text) => text.toLowerCase().split(/\s+/).flatMap((word) => [...new Set([word, ...word.split(/[^\p{L}\p{N}]+/u)])]).filter(Boolean);
-    index = new MiniSearch({ fields: ["label", "of", "about"], tokenize: words, processTerm: (term) => term });
+    index = new MiniSearch({ fields: ["label", "of", "about", "owner"], tokenize: words, processTerm: (term) => term });
     index.addAll(pages);
   })();
 
