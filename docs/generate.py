@@ -60,6 +60,7 @@ from lakesql.review.verdicts import CAUSES, MEANINGS, VERDICTS
 from lakesql.seed.seed_contract import SeedColumnOptions, SeedOptions
 from lakesql.source.kinds import CONNECTIONS
 from lakesql.source.notifications import Notifications
+from lakesql.stream.shown_sample import SENSITIVE_WORDS
 from lakesql.stream.source_table import _SourceTableOptions
 from lakesql.stream.stream import RECORD_FIELDS, Column, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
@@ -543,6 +544,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "source-table": lambda: option_table(fields_of(_SourceTableOptions)),
     "column": lambda: option_table(fields_of(_ColumnOptions)),
     "watermark": lambda: option_table(fields_of(Watermark)),
+    "sensitive-words": lambda: ", ".join(f"`{word}`" for word in sorted(SENSITIVE_WORDS)) + ".",
     "notifications": lambda: option_table(fields_of(Notifications)),
     "csv": lambda: option_table(fields_of(Csv)),
     "record": record_table,

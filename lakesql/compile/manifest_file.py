@@ -269,6 +269,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
                 "description": item.description,
                 **({"from": item.from_field} if item.from_field else {}),
                 **({"in": "key"} if item.is_in_key else {}),
+                **({"sensitive": item.sensitive} if item.sensitive is not None else {}),
             }
             for item in stream.columns
         ],

@@ -100,8 +100,8 @@ def _column_changes(change: ModelVersions, before: Stream, after: Stream, told: 
         column = now or was
         assert column is not None
         place = stream_place(change.new, after, "columns", column.name)
-        if was is not None and now is not None and replace(was, description="") == replace(now, description=""):
-            what = f"The description of column '{column.name}' of stream '{after.name}' is another one."
+        if was is not None and now is not None and _as_read(was) == _as_read(now):
+            what = f"What is said of column '{column.name}' of stream '{after.name}' is other than before."
             yield Reason("docs", "description-changed", what, place)
             continue
         what = f"Stream '{after.name}': {_say_column(was, now)}. Records are held to it from the next batch on."
@@ -110,6 +110,11 @@ def _column_changes(change: ModelVersions, before: Stream, after: Stream, told: 
             rebuild = f"`lakesql rebuild {change.model.name}`."
             do = f"Rows keep what the former field had until the table is filled again: {rebuild}"
         yield Reason("next-batch", "contract-changed", what, place, do)
+
+
+def _as_read(column: Column) -> Column:
+    """A column without what is said of it to people alone."""
+    return replace(column, description="", sensitive=None)
 
 
 def _is_told(was: Column | None, now: Column | None) -> bool:

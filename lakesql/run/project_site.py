@@ -28,6 +28,7 @@ from lakesql.site.content import DayLine, LastRun, Live, SiteContent
 from lakesql.site.graph_data import graph_data
 from lakesql.site.site_pages import render_site, site_assets
 from lakesql.source.origin import recorded_folder
+from lakesql.stream.shown_sample import show_lines
 from lakesql.stream.stream import Stream
 
 SAMPLE_LINES = 5
@@ -182,7 +183,7 @@ def _outcomes(folder: Path) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:
-    """The first lines of a stream's recording, if it has one on this machine."""
+    """The first lines of a stream's recording, as others may see them, if it has one on this machine."""
     connection = manifest.target.connections.get(stream.connection)
     folder = connection.recording if connection is not None else None
     if folder is None:
@@ -193,8 +194,21 @@ def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:
         files = (file for each in folders for file in sorted(each.glob("*.jsonl")))
         for file in islice(files, 1):
             with file.open(encoding="utf-8") as lines:
-                for line in islice(lines, SAMPLE_LINES):
-                    yield line.rstrip("\n")[:LONGEST_LINE]
+                shown = show_lines(islice(lines, SAMPLE_LINES), stream, _ruled_columns(manifest, stream))
+                yield from (line[:LONGEST_LINE] for line in shown)
+
+
+def _ruled_columns(manifest: Manifest, stream: Stream) -> frozenset[str]:
+    """The columns of the stream, in small letters, that a rule of its group masks or leaves out."""
+    members = [model.member for model in manifest.models.values() if model.member is not None]
+    rules = {
+        column.name.lower(): rule
+        for member in members
+        if member.stream == stream.name
+        for column in stream.columns
+        if (rule := member.rule_of(column.name)) is not None
+    }
+    return frozenset(name for name, rule in rules.items() if rule.action != "cast")
 
 
 def shown_path(manifest: Manifest | None, path: Path) -> str:

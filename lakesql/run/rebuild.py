@@ -303,7 +303,7 @@ def _contract(binding: StreamBinding) -> tuple[Stream, str]:
         stream,
         description="",
         key=stream.key if stream.names_key else (),
-        columns=tuple(replace(column, description="") for column in stream.columns if is_declared),
+        columns=tuple(replace(column, description="", sensitive=None) for column in stream.columns if is_declared),
         schema_fields=(),
         max_per_batch=None,
         after="leave",

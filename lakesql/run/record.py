@@ -8,12 +8,12 @@ import secrets
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lakesql.engine.spark.jars import user_cache
-from lakesql.errors import LakesqlError, ProfileError, UsageError, did_you_mean
+from lakesql.errors import LakesqlError, ProfileError, UsageError, did_you_mean, quoted
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import write_atomically
 from lakesql.run.newest_records import read_newest
@@ -60,6 +60,9 @@ def record_stream(
     home = user_cache(os.environ)
     masking = Masking(_masked_types(stream, masks), _read_secret(home), stream.is_feed) if masks else None
 
+    for sentence in _unmasked(stream, masks):
+        say(sentence)
+
     def check(topics: Sequence[str]) -> None:
         if not replace:
             _check_empty(folder / recorded_folder(topic) for topic in topics)
@@ -81,6 +84,16 @@ def record_stream(
         for topic in (topic for topic, each in lines.items() if not each):
             _remove_but(folders[topic], None)
     return Recording(dict(counts), written, len(found) - counts.total(), taken)
+
+
+def _unmasked(stream: Stream, masks: Sequence[str]) -> Iterator[str]:
+    """A sentence where columns that the contract calls sensitive are recorded as they are."""
+    masked = {mask.lower() for mask in masks}
+    names = [column.name for column in stream.columns if column.sensitive and column.name.lower() not in masked]
+    if names:
+        options = " ".join(f"--mask {name}" for name in names)
+        are = "are" if len(names) > 1 else "is"
+        yield f"{quoted(names)} of stream {stream.name} {are} sensitive, and recorded as read: {options} masks that."
 
 
 def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Source]:

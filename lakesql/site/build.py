@@ -211,6 +211,7 @@ class _SiteBuilder:
                 column.description,
                 is_required=column.required,
                 is_key=column.name.lower() in keys,
+                is_sensitive=column.sensitive or False,
                 from_field=column.from_field or "",
                 checks=self._checks("", id_, column.name),
                 read_by=self._read_by(id_, column.name),

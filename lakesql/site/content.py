@@ -37,6 +37,7 @@ class ColumnRow:
     description: str = ""
     is_required: bool = False
     is_key: bool = False
+    is_sensitive: bool = False
     from_field: str = ""
     checks: tuple[CheckRow, ...] = ()
     made_of: tuple[ColumnEdgeRow, ...] = ()

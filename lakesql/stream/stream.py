@@ -61,7 +61,8 @@ class Column:
     `unit` is what timestamps are counted in since 1970, and a change feed's times of day since midnight, where they are
     numbers. `encoding` is how it writes bytes as a text. `field` is what records call it, which is `name` unless the
     contract says `from`. `is_rescued`: its values are the fields that the contract does not know, and no field's.
-    `is_in_key`: the field is one of the record's key, and not of its value.
+    `is_in_key`: the field is one of the record's key, and not of its value. `sensitive` says whether its values are
+    nobody's to see, None where nobody has said it.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Column:
     from_field: str = ""
     is_rescued: bool = False
     is_in_key: bool = False
+    sensitive: bool | None = None
 
     @property
     def field(self) -> str:
@@ -144,6 +146,12 @@ class _ColumnOptions:
         "Whether the field is one of the record's value, or of its `key`, which `key_format` says how to read.",
         default="value",
     )
+    sensitive: bool | None = option(
+        "Whether nobody is to see its values: then `•••` stands for them on the site of `lakesql docs`, and `lakesql "
+        "record` says where it copies them unmasked. Models and tables get them as they are. If left out, its name "
+        "decides ([site.md](site.md#what-is-on-it)).",
+        default=None,
+    )
 
 
 _UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
@@ -174,6 +182,7 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
         options.encoding,
         options.from_,
         is_in_key=options.in_ == "key",
+        sensitive=options.sensitive,
     )
 
 
@@ -288,7 +297,7 @@ class _StreamOptions:
         default=None,
     )
     columns: tuple[Column, ...] = option(
-        "The contract: name to type, or to {type, required, description}.", default=(), read=read_columns
+        "The contract: name to type, or to {type, required, description, …}.", default=(), read=read_columns
     )
     watermark: Watermark | None = option("How late events may be; aggregates need it.", default=None)
     start: Start = option(

@@ -258,9 +258,10 @@ def test_a_stream_of_many_topics_shows_what_is_recorded_of_the_first(
     recorded = tmp_path / "shop" / "streams" / "recorded"
     for name, value in (("plant.b", "second"), ("plant.a%2F1", "first"), ("plants", "none")):
         (recorded / name).mkdir()
-        line = {"topic": name, "partition": 0, "offset": 0, "timestamp": "2026-03-01T00:00:00Z", "value": value}
+        line = {"topic": name, "partition": 0, "offset": 0, "timestamp": "2026-03-01T00:00:00Z"}
+        line |= {"value": {"which": value}}
         (recorded / name / "part-00001.jsonl").write_text(json.dumps(line) + "\n")
-    stream = "streams: [{name: plants, connection: shop, pattern: 'plant\\..*', columns: {value: string}}]\n"
+    stream = "streams: [{name: plants, connection: shop, pattern: 'plant\\..*', columns: {which: string}}]\n"
     (tmp_path / "shop" / "streams" / "plants.yml").write_text(stream)
     code, site = make(run, tmp_path / "shop", monkeypatch)
     text = pages_of(site)["streams/plants.html"].text

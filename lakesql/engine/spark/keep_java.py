@@ -29,7 +29,7 @@ EXIT_S = 90.0
 """How long Java may take to end by itself, in which it may write the archive of its classes."""
 
 LOOK_S = 1.0
-"""How often the keeper looks whether Java and the socket are still there."""
+"""How often the keeper looks whether the socket is still there; that Java has ended it hears at once."""
 
 
 def main() -> None:
@@ -109,9 +109,12 @@ class _JavaKeeper:
 
     def run(self) -> None:
         """Lend Java until it ends, is to end, or nobody has asked for it for long."""
+        ended = _hear_children()
         while not self.is_over:
-            heard = [self.listener, *([self.lease] if self.lease else [])]
+            heard = [self.listener, ended, *([self.lease] if self.lease else [])]
             readable, _, _ = select.select(heard, [], [], LOOK_S)
+            if ended in readable:
+                ended.recv(64)
             if self.lease in readable:
                 self._hear_lease()
             if self.listener in readable:
@@ -206,6 +209,15 @@ class _JavaKeeper:
         kill_jvm(process)
         for connection in self.waiting:
             connection.close()
+
+
+def _hear_children() -> socket.socket:
+    """A socket in which there is something to read whenever a child of this process has ended."""
+    heard, woken = socket.socketpair()
+    woken.setblocking(False)
+    signal.set_wakeup_fd(woken.detach(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    return heard
 
 
 def _is_own(connection: socket.socket) -> bool:

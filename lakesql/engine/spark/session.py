@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from lakesql.address import first_reachable
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import FAST_COMPILER, Jvm, Launch, kill_jvm, start_jvm, wait_for_jvm
-from lakesql.engine.spark.warm import WarmJvm, WarmPlace, WarmProcess, take_java
+from lakesql.engine.spark.warm import ANSWER_S, WarmJvm, WarmPlace, WarmProcess, take_java
 from lakesql.errors import Place, Problem, ProfileError, RunError
 from lakesql.project.catalog import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
@@ -375,11 +375,28 @@ def check_java() -> None:
 def check_warm() -> None:
     """Raise `RunError` (`java-ended`) where a warm Java has ended under a command that has heard of it by its models.
 
-    It may take a second to end once its keeper is dead, in which a model fails without it being known why.
+    It may take a second to end once its keeper is dead, and its keeper a moment to say that it has ended. In both a
+    model fails without it being known why.
     """
     process = _java_process()
-    if isinstance(process, WarmProcess) and process.is_lost:
+    if not isinstance(process, WarmProcess):
+        return
+    if not process.is_lost and not _answers():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ANSWER_S)
+    if process.is_lost:
         raise _java_ended(process.returncode)
+
+
+def _answers() -> bool:
+    """Whether Java answers."""
+    from lakesql.engine.spark.gateway import java_class
+
+    try:
+        java_class("java.lang.System").currentTimeMillis()
+    except Exception:  # py4j has many for a connection that is broken
+        return False
+    return True
 
 
 def _java_ended(status: int | None) -> RunError:
