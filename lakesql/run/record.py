@@ -8,7 +8,7 @@ import secrets
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lakesql.run.newest_records import read_newest
 from lakesql.run.record_schemas import record_schemas
 from lakesql.source.origin import recorded_folder
 from lakesql.source.source import Source
-from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record
+from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record, unmasked_columns
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import SparkType
 
@@ -60,8 +60,10 @@ def record_stream(
     home = user_cache(os.environ)
     masking = Masking(_masked_types(stream, masks), _read_secret(home), stream.is_feed) if masks else None
 
-    for sentence in _unmasked(stream, masks):
-        say(sentence)
+    if names := unmasked_columns(stream, masks):
+        options = " ".join(f"--mask {name}" for name in names)
+        are = "are" if len(names) > 1 else "is"
+        say(f"{quoted(names)} of stream {name} {are} sensitive, and recorded as read: {options} masks that.")
 
     def check(topics: Sequence[str]) -> None:
         if not replace:
@@ -84,16 +86,6 @@ def record_stream(
         for topic in (topic for topic, each in lines.items() if not each):
             _remove_but(folders[topic], None)
     return Recording(dict(counts), written, len(found) - counts.total(), taken)
-
-
-def _unmasked(stream: Stream, masks: Sequence[str]) -> Iterator[str]:
-    """A sentence where columns that the contract calls sensitive are recorded as they are."""
-    masked = {mask.lower() for mask in masks}
-    names = [column.name for column in stream.columns if column.sensitive and column.name.lower() not in masked]
-    if names:
-        options = " ".join(f"--mask {name}" for name in names)
-        are = "are" if len(names) > 1 else "is"
-        yield f"{quoted(names)} of stream {stream.name} {are} sensitive, and recorded as read: {options} masks that."
 
 
 def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Source]:

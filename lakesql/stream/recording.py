@@ -167,6 +167,12 @@ def find_masked(stream: Stream, path: str) -> tuple[tuple[str, ...], SparkType] 
     return ((field, *below), kind) if kind else None
 
 
+def unmasked_columns(stream: Stream, masks: Iterable[str]) -> tuple[str, ...]:
+    """The columns that the contract calls sensitive, and that none of the masks names as a whole."""
+    masked = {mask.lower() for mask in masks}
+    return tuple(column.name for column in stream.columns if column.sensitive and column.name.lower() not in masked)
+
+
 def _column_type(stream: Stream, path: str) -> SparkType | None:
     columns = (TypeField(column.name, kind) for column in stream.columns if (kind := parse_type(column.type)))
     found = SparkType("struct", fields=tuple(columns))

@@ -139,19 +139,20 @@ class _Hidden:
             case list():
                 return [self.hide(each) for each in value]
             case str() if value != MASKED:
-                long = (text for text in self.texts if len(text) >= SHORTEST)
-                within = "|".join(re.escape(text) for text in sorted(long, key=len, reverse=True))
-                return (
-                    MASKED
-                    if value in self.texts
-                    else re.sub(within, MASKED, value, flags=re.IGNORECASE)
-                    if within
-                    else value
-                )
+                return self._hide_within(value)
             case int() | float() if not isinstance(value, bool):
                 return MASKED if _text(value) in self.texts else value
             case _:
                 return value
+
+    def _hide_within(self, text: str) -> str:
+        """A text, without those of the masked values that are long enough not to stand in it by chance."""
+        if text in self.texts:
+            return MASKED
+        long = sorted((each for each in self.texts if len(each) >= SHORTEST), key=len, reverse=True)
+        if not long:
+            return text
+        return re.sub("|".join(map(re.escape, long)), MASKED, text, flags=re.IGNORECASE)
 
 
 def _show_line(line: str, stream: Stream, known: Mapping[str, _Known], hidden: _Hidden) -> dict[str, Any]:

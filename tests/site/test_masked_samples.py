@@ -16,13 +16,8 @@ pytestmark = pytest.mark.checks
 Run = Callable[..., tuple[int, str, str]]
 
 RAW = (
-    "Wilhelmina Quux",
-    "WILHELMINA QUUX",
-    "w.quux@corp.invalid",
-    "4929 1111 2222",
-    "98765432109",
-    "undeclared-7f3a",
-    "trace-5e1d",
+    *("Wilhelmina Quux", "WILHELMINA QUUX", "w.quux@corp.invalid", "4929 1111 2222", "98765432109"),
+    *("undeclared-7f3a", "trace-5e1d"),
 )
 
 STREAM = """streams:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakesql.project.yaml import parse_yaml
+from lakesql.stream.recording import unmasked_columns
 from lakesql.stream.shown_sample import MASKED, show_lines, sounds_sensitive
 from lakesql.stream.stream import Stream, read_stream
 
@@ -145,3 +146,10 @@ def test_what_a_group_masks_is_masked() -> None:
         stream("id: bigint, note: {type: string, sensitive: false}"), line({"id": 1, "note": "n"}), also=("note",)
     )
     assert found["value"] == {"id": 1, "note": MASKED}
+
+
+def test_what_a_recording_would_have_unmasked_is_known() -> None:
+    found = stream("id: bigint, a: {type: string, sensitive: true}, B: {type: string, sensitive: true}, email: string")
+    assert unmasked_columns(found, ()) == ("a", "B")
+    assert unmasked_columns(found, ("b",)) == ("a",)
+    assert unmasked_columns(found, ("a", "b")) == ()
