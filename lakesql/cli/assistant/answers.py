@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ from lakesql.cli.options import Options
 from lakesql.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from lakesql.decode import Field
     from lakesql.graph.graph import GraphNode
     from lakesql.graph.manifest import Manifest
 
@@ -184,49 +183,14 @@ def _read_json(path: Path) -> Any:
 
 def answer_option(question: Question) -> Answer:
     """What the docs say of the options of a name, wherever there are some."""
+    from lakesql.cli.assistant.project_options import every_option
+
     name = question.text("name")
-    found = [(where, field) for where, field in _all_options() if field.name == name]
+    found = [option for option in every_option() if option.name == name]
     if not found:
-        fix = did_you_mean(name, {field.name for _, field in _all_options()})
+        fix = did_you_mean(name, {option.name for option in every_option()})
         raise UsageError.of("bad-tool-call", f"No option is called '{name}'.", fix=fix)
-    return {"options": [_describe_option(where, field) for where, field in found]}
-
-
-def _describe_option(where: str, field: Field) -> Answer:
-    said: Answer = {"of": where, "name": field.name, "meaning": field.doc, "required": field.required}
-    if not field.required and isinstance(field.default, str | int | float):
-        said["default"] = field.default
-    return said
-
-
-def _all_options() -> Iterator[tuple[str, Field]]:
-    """Every option that a file of a project has, with where it stands."""
-    from lakesql.decode import fields_of
-    from lakesql.lint.lint_settings import LintSettings
-    from lakesql.model.config import MaintenanceConfig, TableConfig
-    from lakesql.model.properties import ColumnProperties, ModelProperties
-    from lakesql.modes.all_modes import MODES
-    from lakesql.project.procedures import Maintenance
-    from lakesql.project.profiles import Catalog, Retries, Spark, Target
-    from lakesql.project.settings import Settings
-    from lakesql.source.kinds import CONNECTIONS
-    from lakesql.stream.stream import _StreamOptions
-
-    kinds: list[tuple[str, type]] = [("config of every mode that writes a table", TableConfig)]
-    kinds += [(f"config with mode='{kind.mode}'", kind) for kind in MODES.values()]
-    kinds += [("config of a maintenance model", MaintenanceConfig)]
-    kinds += [("properties of a model", ModelProperties), ("properties of a column", ColumnProperties)]
-    kinds += [("a stream", _StreamOptions)]
-    kinds += [("a target of profiles.yml", Target), ("spark of a target", Spark), ("catalog of a target", Catalog)]
-    kinds += [("retries of a target", Retries), ("maintenance", Maintenance)]
-    kinds += [(f"a connection of type {name}", kind) for name, kind in CONNECTIONS.items()]
-    kinds += [("[tool.lakesql] of pyproject.toml", Settings), ("[tool.lakesql.lint]", LintSettings)]
-    common = {field.name for field in fields_of(TableConfig)}
-    for where, kind in kinds:
-        for field in fields_of(kind):
-            is_repeated = kind is not TableConfig and issubclass(kind, TableConfig) and field.name in common
-            if not is_repeated and field.name != "place":
-                yield where, field
+    return {"options": [option.describe() for option in found]}
 
 
 ANSWERS: Mapping[str, Callable[[Question], Answer]] = {
