@@ -112,3 +112,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     """End a server as a crash does."""
     process.kill()
     process.wait()
+
+
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores the signal of Ctrl-C, and hands that on to what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -20,6 +20,7 @@ import pytest
 from lakesql.cli.init import write_project
 from lakesql.conditions import CONDITIONS
 from lakesql.run import project_site
+from tests.servers.process import hear_interrupts
 from tests.site.hostile import LONG_COLUMN, ODD_COLUMN, SCRIPT, write_broken, write_hostile
 
 pytestmark = pytest.mark.checks
@@ -217,11 +218,6 @@ def test_the_site_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
     finally:
         served.kill()
         served.wait()
-
-
-def hear_interrupts() -> None:
-    """What a shell starts in the background ignores the signal of Ctrl-C, and hands that on to what it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_checks_have_their_last_results(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from lakesql.cli.init import write_project
 from lakesql.engine.spark.warm import IN_USE, reach_keeper, read_keeper
+from tests.servers.process import hear_interrupts
 
 REPOSITORY = Path(__file__).parents[2]
 ENDS_WITHIN_S = 300.0
@@ -45,6 +46,7 @@ class Shop:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=hear_interrupts,
         )
 
     def do(self, *arguments: str) -> subprocess.CompletedProcess[str]:
