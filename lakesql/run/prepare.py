@@ -50,6 +50,9 @@ from lakesql.stream.stream import Column
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakesql.model.table_name import TableName
+    from lakesql.template.reader import Reference
+
 
 RebuildStep = Literal["hand-over", "swap", "finish-rebuild", "drop-replacement", "move-checkpoint"]
 """The steps of a rebuild that come after its batches."""
@@ -262,9 +265,6 @@ def check_specs(session: SparkSession, model: Model) -> None:
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
     """Raise `RunError` (`table-missing`) for models that this one reads and that have never run, and for seeds."""
-    read = [(found, read_table(manifest, found.name)) for found in stored_refs(manifest, select.model)]
-    models = [(found, reads_model(manifest, found.name)) for found in select.model.facts.streams]
-    read += [(found, model.table) for found, model in models if model is not None]
     missing = [
         Problem(
             "table-missing",
@@ -275,8 +275,15 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
             else f"Run it first, or with this model: lakesql run --select +{select.model.name}",
             reference.place,
         )
-        for reference, table in read
+        for reference, table in tables_read(manifest, select)
         if load_table_state(catalog, table) is None
     ]
     if missing:
         raise RunError(missing)
+
+
+def tables_read(manifest: Manifest, select: Select) -> list[tuple[Reference, TableName]]:
+    """The tables of other models and of seeds that a model reads, each with where it names them."""
+    read = [(found, read_table(manifest, found.name)) for found in stored_refs(manifest, select.model)]
+    models = [(found, reads_model(manifest, found.name)) for found in select.model.facts.streams]
+    return [*read, *((found, model.table) for found, model in models if model is not None)]

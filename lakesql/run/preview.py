@@ -11,12 +11,14 @@ from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.progress.inspect import read_sources
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
-from lakesql.run.bind import bind_select
-from lakesql.run.prepare import check_tables
-from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.prepare import check_tables, tables_read
+from lakesql.run.spark import open_spark, open_spark_alone, session_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
     from lakesql.graph.manifest import Manifest
 
@@ -40,9 +42,15 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     bound = bind_select(manifest, build_select(manifest, name))
     select, bindings = bound.select, bound.bindings
     settings = session_settings(manifest, bindings, say, is_shared=True)
+    if not tables_read(manifest, select):
+        with open_spark_alone(settings, say) as session, explained(select):
+            return _preview(session, bound, limit)
     with open_spark(settings, say) as (session, catalog), explained(select):
         check_tables(manifest, catalog, select)
-        with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
-            read_sources(session, brokers, bindings)
-            columns, rows, records, rejected = preview_rows(session, select, bindings, limit, brokers)
-        return Preview(columns, rows, records, rejected)
+        return _preview(session, bound, limit)
+
+
+def _preview(session: SparkSession, bound: BoundSelect, limit: int) -> Preview:
+    with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
+        read_sources(session, brokers, bound.bindings)
+        return Preview(*preview_rows(session, bound.select, bound.bindings, limit, brokers))

@@ -103,10 +103,28 @@ def open_spark(
         check_warehouse(settings.catalog)
         opened.append(open_catalog(settings.catalog))
 
-    session = open_session(settings, reach_catalog, say, ahead)
+    with _open(settings, reach_catalog, say, ahead) as session:
+        yield session, opened[0]
+
+
+@contextmanager
+def open_spark_alone(
+    settings: SessionSettings, say: Callable[[str], None] = lambda text: None
+) -> Iterator[SparkSession]:
+    """A session for what reads no table, which ends with the block: nobody waits for the catalog, nor for what it takes
+    to import its client. Raises what `open_spark` raises."""
+    with _open(settings, lambda: None, say, None) as session:
+        yield session
+
+
+@contextmanager
+def _open(
+    settings: SessionSettings, meanwhile: Callable[[], None], say: Callable[[str], None], ahead: Opening | None
+) -> Iterator[SparkSession]:
+    session = open_session(settings, meanwhile, say, ahead)
     is_broken_off = True
     try:
-        yield session, opened[0]
+        yield session
         check_warm()
         is_broken_off = False
     except Exception:
