@@ -125,10 +125,40 @@ def test_pages_of_other_projects_are_too(show: Open, sites: dict[str, Path], pro
 
 def violations(page: Page) -> list[tuple[str, str]]:
     """What axe-core says of contrast, labels and structure."""
+    return violations_in(page, "document", {})
+
+
+def contrast_violations(page: Page) -> list[tuple[str, str]]:
+    """What axe-core says of the contrast of one text of each kind: its element, its classes, and those that it is in.
+
+    Another text of the kind has the same colours, and to look at each takes most of the time of a long page.
+    """
+    return violations_in(page, KINDS_OF_TEXT, {"runOnly": {"type": "rule", "values": ["color-contrast"]}})
+
+
+KINDS_OF_TEXT = """
+(() => {
+  const found = new Map();
+  const place = (node) => [...node.parentElement.children].indexOf(node) % 2;  // rows may have colours by turns
+  const kind = (node) => node === document.body ? "" :
+    `${kind(node.parentElement)}>${node.localName}.${node.getAttribute("class")}:${place(node)}`;
+  for (const node of document.body.querySelectorAll("*")) {
+    const has_text = [...node.childNodes].some((each) => each.nodeType === 3 && each.data.trim());
+    if (has_text && !found.has(kind(node))) found.set(kind(node), node);
+  }
+  return { include: [...found.values()] };
+})()
+"""
+
+
+def violations_in(page: Page, context: str, options: dict[str, Any]) -> list[tuple[str, str]]:
+    """What axe-core says of a part of the page, which is an expression of the page's."""
     page.wait_for_timeout(300)
     page.evaluate((fetch_npm(AXE) / "axe.min.js").read_text())
-    found = page.evaluate("axe.run({ preload: false })")  # which would fetch the styles, and files may not be
-    return [(rule["id"], rule["nodes"][0]["html"]) for rule in found["violations"]]
+    # It would fetch the styles, and files may not be.
+    asked = json.dumps({"preload": False, "resultTypes": ["violations"], **options})
+    found = page.evaluate(f"axe.run({context}, {asked}).then((it) => it.violations)")
+    return [(rule["id"], rule["nodes"][0]["html"]) for rule in found]
 
 
 def test_hostile_columns_are_traced_by_hand(show: Open, sites: dict[str, Path]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs.build import build, name_of, pages
-from tests.site.test_browser import CHROMIUM, browser, violations
+from tests.site.test_browser import CHROMIUM, browser, contrast_violations, violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -37,7 +37,7 @@ class Tab:
 
     def __init__(self, browser: Browser, site: Path, scheme: str) -> None:
         self.context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme=scheme)  # type: ignore[arg-type]
-        self.site = site
+        self.site, self.scheme = site, scheme
         self.said: list[str] = []
         self.page = self.context.new_page()
         self.page.on("console", lambda it: self.said.append(it.text) if it.type in ("error", "warning") else None)
@@ -64,8 +64,18 @@ def tab(browser: Browser, site: Path, request: pytest.FixtureRequest) -> Iterato
 
 
 def test_every_page_is_readable_for_everybody(tab: Tab) -> None:
-    found = {path: violations(tab.open(path)) for path in PAGES}
+    """Of a dark page the colours alone are other than of the light one."""
+    judge = violations if tab.scheme == "light" else contrast_violations
+    found = {path: judge(tab.open(path)) for path in PAGES}
     assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+def test_a_dark_text_of_too_little_contrast_is_found(browser: Browser, site: Path) -> None:
+    tab = Tab(browser, site, "dark")
+    page = tab.open("index.html")
+    page.add_style_tag(content="article table td { color: #555 !important; background: #444 !important; }")
+    assert [rule for rule, _ in contrast_violations(page)] == ["color-contrast"]
+    tab.context.close()
 
 
 def test_the_search_leads_to_a_heading(tab: Tab) -> None:

@@ -189,19 +189,42 @@ def show_all(shop: Shop, model: str) -> list[str]:
     return shop.do("show", model, "--limit", "100000", "--output", "json").stdout.splitlines()
 
 
-def test_a_command_that_is_killed_leaves_none(shop: Shop) -> None:
+SLOW = """{{ config(mode='append') }}
+SELECT order_id, size(filter(sequence(1, 5000000), number -> number % 7 = order_id % 7)) AS counted
+FROM {{ stream('orders') }}
+"""
+
+
+def cpu_seconds_of(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_command_that_is_ended_at_its_query_leaves_none(shop: Shop, number: signal.Signals) -> None:
+    (shop.folder / "models" / "slow.sql").write_text(SLOW)
     shop.preview()
     java = shop.java()
-    for number in (signal.SIGKILL, signal.SIGINT):
-        process = shop.start(*PREVIEW)
-        wait_for(lambda: shop.keeper().get("in_use"))
-        process.send_signal(number)
-        process.communicate(timeout=600)
-        assert process.returncode in (-signal.SIGKILL, 130)
-        wait_for(lambda: not is_running(java))  # noqa: B023
-        wait_for(lambda: reach_keeper(shop.sockets, "dev") is None)
-        shop.preview()
-        java = shop.java()
+    before = cpu_seconds_of(java)
+    process = shop.start("show", "slow", "--preview", "--limit", "100")
+    wait_for(lambda: cpu_seconds_of(java) > before + 15)  # many times what comes before the query
+    process.send_signal(number)
+    process.communicate(timeout=600)
+    assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    wait_for(lambda: not is_running(java))
+    wait_for(lambda: reach_keeper(shop.sockets, "dev") is None)
+    assert len(shop.preview()) == 2 and shop.java() != java
+
+
+def test_a_command_that_is_interrupted_before_its_query_leaves_none_or_a_whole_one(shop: Shop) -> None:
+    first = shop.preview()
+    process = shop.start(*PREVIEW)
+    wait_for(lambda: shop.keeper().get("in_use"))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=600)
+    assert process.returncode == 130
+    wait_for(lambda: not shop.keeper().get("in_use"))
+    assert shop.preview() == first
 
 
 def test_what_a_killed_keeper_leaves_is_no_obstacle(shop: Shop) -> None:
