@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, assert_never
 
+from lakesql.decode import Node
+from lakesql.errors import Place
 from lakesql.model.model import WrittenCall
 from lakesql.model.option_effects import OF_ALL_MODES, Compared
 from lakesql.modes.batches.all_batches import batches_of
@@ -47,8 +49,13 @@ def sql_settings(target: Target) -> Mapping[str, str]:
 
 
 def resolved(value: Any) -> Any:
-    """A value of the configuration as it counts: an interval in milliseconds, a size in bytes, whatever the words."""
+    """A value of the configuration as it counts: an interval in milliseconds, a size in bytes, whatever the words, and
+    wherever they stand."""
     match value:
+        case Place():
+            return None
+        case Node():
+            return value.plain()
         case Duration(length_ms=length_ms):
             return length_ms
         case Size(size_bytes=size_bytes):
@@ -182,7 +189,7 @@ def _property_changes(change: ModelVersions) -> Iterator[Reason]:
         yield Reason("docs", "description-changed", "The description of the table is another one.", place)
     columns = [{it.name.lower(): replace(it, expect=()) for it in each.columns} for each in (before, after)]
     for key in sorted(columns[0].keys() | columns[1].keys()):
-        if columns[0].get(key) != columns[1].get(key):
+        if resolved(columns[0].get(key)) != resolved(columns[1].get(key)):
             name = (columns[1].get(key) or columns[0][key]).name
             place = properties_place(change.new, change.model, "columns", name)
             yield Reason("docs", "description-changed", f"What is said of column '{name}' is other than before.", place)

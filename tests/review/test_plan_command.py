@@ -58,6 +58,19 @@ def test_nothing_changes(run: Run, shop: Path) -> None:
     assert out.startswith("Compared with main (") and out.endswith("15 none.\n")
 
 
+def test_a_file_whose_lines_have_moved_says_the_same(run: Run, shop: Path) -> None:
+    described = shop / "models" / "described.yml"
+    columns = "    columns:\n      - {name: hits, tests: [accepted_values: {values: [1, 2]}]}\n"
+    (shop / "models" / "described.sql").write_text((shop / "models" / "orders.sql").read_text("utf-8"))
+    tested = f"models:\n  - name: described\n{columns}"
+    described.write_text(tested)
+    commit(shop)
+    described.write_text(f"\n# a remark\n\n{tested}")
+    assert "description-changed" not in run("plan", "--against", "HEAD")[1]
+    described.write_text(tested.replace("[1, 2]", "[1, 3]"))
+    assert "description-changed" in run("plan", "--against", "HEAD")[1]
+
+
 def test_what_is_not_committed_is_compared_with_the_merge_base(run: Run, shop: Path) -> None:
     git(shop, "checkout", "-b", "feature")
     edit(shop / "models/products.sql", "stock > 0", "stock > 1")
