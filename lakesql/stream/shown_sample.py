@@ -101,13 +101,13 @@ def show_lines(lines: Iterable[str], stream: Stream, also: Collection[str] = ())
     value that is masked once is masked wherever else it stands in these lines, also within a longer text.
     """
     hidden = _Hidden()
-    known = {column.field.lower(): _Known(column, is_sensitive(column, also)) for column in stream.columns}
+    known = {column.field.lower(): _ShownColumn(column, is_sensitive(column, also)) for column in stream.columns}
     shown = [_show_line(line, stream, known, hidden) for line in lines]
     return tuple(json.dumps(hidden.hide(line), ensure_ascii=False, separators=(",", ":")) for line in shown)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ShownColumn:
     column: Column
     is_hidden: bool
 
@@ -155,7 +155,7 @@ class _Hidden:
         return re.sub("|".join(map(re.escape, long)), MASKED, text, flags=re.IGNORECASE)
 
 
-def _show_line(line: str, stream: Stream, known: Mapping[str, _Known], hidden: _Hidden) -> dict[str, Any]:
+def _show_line(line: str, stream: Stream, known: Mapping[str, _ShownColumn], hidden: _Hidden) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -166,7 +166,7 @@ def _show_line(line: str, stream: Stream, known: Mapping[str, _Known], hidden: _
 
 
 def _parts(
-    record: Mapping[str, Any], stream: Stream, known: Mapping[str, _Known], hidden: _Hidden
+    record: Mapping[str, Any], stream: Stream, known: Mapping[str, _ShownColumn], hidden: _Hidden
 ) -> Iterator[tuple[str, Any]]:
     """The parts of a record, each as it may be seen."""
     row = _row_of(known, hidden)
@@ -205,12 +205,12 @@ def _header(header: Any, hidden: _Hidden) -> Any:
             return hidden.mask(header)
 
 
-def _of_keys(known: Mapping[str, _Known]) -> dict[str, _Known]:
+def _of_keys(known: Mapping[str, _ShownColumn]) -> dict[str, _ShownColumn]:
     """The columns by what a key calls them: those that are read from it, and those of values."""
     return {**known, **{name.removeprefix(KEY_FIELD.lower()): each for name, each in known.items()}}
 
 
-def _is_shown_key(stream: Stream, known: Mapping[str, _Known]) -> bool:
+def _is_shown_key(stream: Stream, known: Mapping[str, _ShownColumn]) -> bool:
     """Whether a key that is one value is one of a column which may be seen."""
     names = {name.lower() for name in stream.key}
     columns = [each for each in known.values() if each.column.name.lower() in names]
@@ -233,7 +233,7 @@ def _show_event(found: dict[str, Any], row: Callable[[dict[str, Any]], Any], hid
     }
 
 
-def _row_of(known: Mapping[str, _Known], hidden: _Hidden) -> Callable[[dict[str, Any]], Any]:
+def _row_of(known: Mapping[str, _ShownColumn], hidden: _Hidden) -> Callable[[dict[str, Any]], Any]:
     """What shows a row by the columns of the contract."""
 
     def show(row: dict[str, Any]) -> dict[str, Any]:
