@@ -65,7 +65,7 @@ def set_warm(project: Path, idle: str | None) -> None:
     spark.pop("warm", None)
     if idle is not None:
         spark["warm"] = idle
-    path.write_text(json.dumps(profiles))
+    path.write_text(json.dumps(profiles, indent=1))  # no two braces in a row: they would be read as a template
 
 
 def run(project: Path, arguments: tuple[str, ...]) -> Taken:
