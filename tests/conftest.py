@@ -34,6 +34,9 @@ and when those are full Java continues without compiling."""
 TIERS = ("checks", "long", "services", "crash")
 """The markers of the tests that a plain `pytest` leaves out. A test has one of them, or none."""
 
+PLAIN = f"not ({' or '.join(TIERS)})"
+"""What a plain `pytest` runs."""
+
 MARKERS: dict[str, tuple[str, ...]] = {
     "advice": ("checks",),
     "cli": ("checks",),
@@ -115,7 +118,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Without a folder, a file or `-m`, leave out what has a tier of its own."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not config.option.markexpr:
-        config.option.markexpr = f"not ({' or '.join(TIERS)})"
+        config.option.markexpr = PLAIN
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file without a test of what is asked for is not even read: to import all takes longer than most tests."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS or collection_path.suffix != ".py":
+        return None
+    asked = config.option.markexpr
+    folder = collection_path.relative_to(Path(__file__).parent).parts[0]
+    tier = next((tier for tier in TIERS if tier in MARKERS.get(folder, ())), None)
+    if asked in TIERS:
+        left_out, may_bring = tier != asked, f"mark.{asked}"
+    else:
+        left_out, may_bring = tier is not None and asked == PLAIN, "mark.promise"
+    if left_out and may_bring not in collection_path.read_text("utf-8"):
+        return True
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
