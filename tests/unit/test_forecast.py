@@ -22,6 +22,8 @@ __all__ = ["lake", "project", "run"]  # fixtures
 
 Run = Callable[..., tuple[int, str, str]]
 MINUTE = test_status.MINUTE
+HOUR = ("--after", "1 hour")
+"""A day, which is what a forecast takes otherwise, is thousands of commits for each trigger of each model."""
 
 
 def forecast_of(out: str, model: str = "a") -> dict[str, Any]:
@@ -72,7 +74,7 @@ def compress_metadata(project: Path, lake: OpenCatalog, model: str) -> None:
 class TestAssumed:
     def test_every_assumption_is_said(self, run: Run, project: Path) -> None:
         configure(project, "a", "mode='upsert', keys='id', partition_by=['id']")
-        code, out, err = run("forecast", "--offline", "--select", "a")
+        code, out, err = run("forecast", "--offline", "--select", "a", *HOUR)
         assert (code, err) == (0, "")
         (said,) = (line for line in out.splitlines() if line.startswith("assumed: "))
         assert "100 rows/s" in said and "100 B" in said and "2.0 s" in said
@@ -80,14 +82,15 @@ class TestAssumed:
 
     def test_what_is_given_is_not_assumed(self, run: Run, project: Path) -> None:
         given = ("--rows-per-second", "2.5", "--row-bytes", "1.5 KB")
-        found = forecast_of(run("forecast", "--offline", "-o", "json", *given)[1])
+        found = forecast_of(run("forecast", "--offline", "-o", "json", *given, *HOUR)[1])
         assert inputs(found)["rows_per_second"] == (2.5, "given")
         assert inputs(found)["row_bytes"] == (1536, "given")
         assert inputs(found)["batch_ms"] == (2000, "assumed")
         assert by_trigger(found)["1 minute"]["rows_per_commit"] == 150
 
     def test_it_takes_the_same_with_and_without_a_unit(self, run: Run, project: Path) -> None:
-        texts = {run("forecast", "--offline", "--row-bytes", text, "-o", "json")[1] for text in ("2048", "2 KB", "2kb")}
+        command = ("forecast", "--offline", "-o", "json", *HOUR)
+        texts = {run(*command, "--row-bytes", text)[1] for text in ("2048", "2 KB", "2kb")}
         assert len(texts) == 1
 
     def test_the_commits_of_a_day_are_those_of_the_trigger(self, run: Run, project: Path) -> None:
@@ -125,12 +128,12 @@ class TestAssumed:
         hold(project, a="warn_after: 2 hours")
         stream = project / "streams" / "events.yml"
         stream.write_text(stream.read_text().replace("columns:", "max_per_batch: 40000, columns:"))
-        out = run("forecast", "--offline", "-o", "json", "--rows-per-second", "100")[1]
+        out = run("forecast", "--offline", "-o", "json", "--rows-per-second", "100", *HOUR)[1]
         found = by_trigger(forecast_of(out))
         assert [name for name, each in found.items() if each["is_behind"]] == ["15 minutes", "1 hour"]
         assert [name for name, each in found.items() if each["is_cheapest"]] == ["5 minutes"]
         stream.write_text(stream.read_text().replace("40000", "unlimited"))
-        found = by_trigger(forecast_of(run("forecast", "--offline", "-o", "json")[1]))
+        found = by_trigger(forecast_of(run("forecast", "--offline", "-o", "json", *HOUR)[1]))
         assert [name for name, each in found.items() if each["is_cheapest"]] == ["1 hour"]
 
     def test_a_model_that_ends_is_taken_to_run_every_hour(self, run: Run, project: Path) -> None:
@@ -140,7 +143,7 @@ class TestAssumed:
         assert by_trigger(found)["available_now"]["unmaintained"]["commits"] == 24
 
     def test_nothing_is_made_where_nothing_is(self, run: Run, project: Path) -> None:
-        assert run("forecast")[0] == 0
+        assert run("forecast", *HOUR)[0] == 0
         assert not (project / "catalog.db").exists()
 
 
@@ -160,11 +163,11 @@ class TestFresh:
         self, run: Run, project: Path, limits: str, cheapest: str | None
     ) -> None:
         hold(project, a=limits)
-        found = by_trigger(forecast_of(run("forecast", "--offline", "-o", "json")[1]))
+        found = by_trigger(forecast_of(run("forecast", "--offline", "-o", "json", *HOUR)[1]))
         assert [name for name, each in found.items() if each["is_cheapest"]] == ([cheapest] if cheapest else [])
         fresh = [each["is_fresh"] for each in found.values()]
         assert fresh == sorted(fresh, reverse=True) if "after" in limits else set(fresh) == {None}
-        rows = [line for line in run("forecast", "--offline", "-s", "a")[1].splitlines() if "cheapest" in line]
+        rows = [line for line in run("forecast", "--offline", "-s", "a", *HOUR)[1].splitlines() if "cheapest" in line]
         assert [row.split("  ")[0] for row in rows] == ([cheapest] if cheapest else [])
 
 
@@ -190,7 +193,7 @@ class TestMeasured:
 
     def test_what_is_given_goes_over_what_is_measured(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         make_past(lake, ("shop", "a"), SCHEMA, batches(3, 2, 1))
-        said = inputs(forecast_of(run("forecast", "-o", "json", "-s", "a", "--rows-per-second", "7")[1]))
+        said = inputs(forecast_of(run("forecast", "-o", "json", "-s", "a", "--rows-per-second", "7", *HOUR)[1]))
         assert said["rows_per_second"] == (7, "given")
         assert said["row_bytes"] == (10, "measured")
 
@@ -226,14 +229,14 @@ class TestMeasured:
     ) -> None:
         make_past(lake, ("shop", "a"), SCHEMA, batches(3, 2, 1, latency_s=0.5))
         make_past(lake, ("shop", "b"), SCHEMA, batches(3, 2, 1, latency_s=500))
-        out = run("forecast", "-o", "json")[1]
+        out = run("forecast", "-o", "json", *HOUR)[1]
         assert inputs(forecast_of(out))["batch_ms"] == (500, "measured")
         assert inputs(forecast_of(out, "b"))["batch_ms"] == (2000, "assumed")
 
     def test_events_that_arrive_late_do_not_make_batches_long(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         hold(project, a="warn_after: 6 minutes")
         make_past(lake, ("shop", "a"), SCHEMA, batches(*range(100, 0, -5), latency_s=242))
-        out = run("forecast", "-s", "a", "-o", "json")[1]
+        out = run("forecast", "-s", "a", "-o", "json", *HOUR)[1]
         found = by_trigger(forecast_of(out))
         said = inputs(forecast_of(out))
         assert (said["batch_ms"], said["delay_ms"]) == ((2000, "assumed"), (240_000, "measured"))
@@ -241,13 +244,13 @@ class TestMeasured:
         assert own["10 seconds"] == (10_000, 252_000)
         assert own["5 minutes"] == (300_000, 542_000)
         assert [name for name, each in found.items() if each["is_cheapest"]] == ["1 minute"]
-        text = " ".join(run("forecast", "-s", "a")[1].split())
+        text = " ".join(run("forecast", "-s", "a", *HOUR)[1].split())
         assert "the newest event is 4 min 00 s old when a batch begins" in text
         assert "assumed: a batch takes 2.0 s" in text
 
     def test_one_commit_tells_no_rate(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         make_past(lake, ("shop", "a"), SCHEMA, batches(3))
-        said = inputs(forecast_of(run("forecast", "-s", "a", "-o", "json")[1]))
+        said = inputs(forecast_of(run("forecast", "-s", "a", "-o", "json", *HOUR)[1]))
         assert (said["rows_per_second"][1], said["row_bytes"][1]) == ("assumed", "measured")
 
     @pytest.mark.parametrize("past", [[], [Past(1, ())]])
@@ -255,7 +258,7 @@ class TestMeasured:
         self, run: Run, project: Path, lake: OpenCatalog, past: list[Past]
     ) -> None:
         make_past(lake, ("shop", "a"), SCHEMA, past)
-        code, out, _ = run("forecast", "-s", "a", "-o", "json")
+        code, out, _ = run("forecast", "-s", "a", "-o", "json", *HOUR)
         assert code == 0 and inputs(forecast_of(out))["rows_per_second"] == (100, "assumed")
 
     @pytest.mark.parametrize("width", [60, 80, 200])
@@ -265,7 +268,7 @@ class TestMeasured:
         monkeypatch.setenv("COLUMNS", str(width))
         hold(project, a="warn_after: 5 minutes")
         make_past(lake, ("shop", "a"), SCHEMA, batches(*range(100, 0, -5)))
-        out = run("forecast")[1]
+        out = run("forecast", *HOUR)[1]
         assert max(map(len, out.splitlines())) <= width
         assert "data files" in out and "metadata written" in out
 
@@ -304,7 +307,7 @@ class TestBadInput:
         for model in "ab":
             make_past(lake, ("shop", model), SCHEMA, batches(2, 1))
         spoil(lake, "a")
-        code, out, err = run("--log-format", "json", "forecast", "-o", "json")
+        code, out, err = run("--log-format", "json", "forecast", "-o", "json", *HOUR)
         assert (code, [line["model"] for line in lines(out)]) == (1, ["b", "c"])
         assert conditions(err) == ["table-unreadable"]
 
@@ -312,9 +315,9 @@ class TestBadInput:
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             write(project, f"{{name: lake, type: rest, uri: 'http://127.0.0.1:{closed.getsockname()[1]}'}}")
-            code, out, err = run("--log-format", "json", "forecast", "-o", "json")
+            code, out, err = run("--log-format", "json", "forecast", "-o", "json", *HOUR)
             assert (code, out, conditions(err)) == (1, "", ["catalog-unreachable"])
-            given = ("--rows-per-second", "10", "--row-bytes", "50")
+            given = ("--rows-per-second", "10", "--row-bytes", "50", *HOUR)
             code, out, err = run("--log-format", "json", "forecast", "-o", "json", *given)
             assert (code, len(lines(out)), conditions(err)) == (1, 3, ["catalog-unreachable"])
             code, out, err = run("--log-format", "json", "forecast", "-o", "json", "--offline", *given)
