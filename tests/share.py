@@ -1,12 +1,27 @@
-"""Which of many tests a run takes."""
+"""Which of many tests a run takes, and which of many cases."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar
+
+import pytest
 
 T = TypeVar("T")
+
+
+def a_few(cases: Collection[Any], count: int) -> list[Any]:
+    """The cases of one rule: so many, evenly spread over them, for a plain `pytest`, and the others for the tier
+    `checks`. A case of several arguments is a tuple of them."""
+    plain = {number * len(cases) // count for number in range(count)}
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=() if number in plain else pytest.mark.checks,
+        )
+        for number, case in enumerate(cases)
+    ]
 
 
 def choose_share(cases: Sequence[T], share: str, seed: int, *words: str) -> list[T]:

@@ -486,6 +486,7 @@ def test_arrow_maps_and_years_beyond_pythons_become_python_values() -> None:
     assert second[0].startswith("11476") and second[1] == {}
 
 
+@pytest.mark.checks
 def test_importing_the_module_loads_neither_pyiceberg_nor_pyarrow() -> None:
     program = (
         "import sys, lakesql.catalog.tables; print(sorted({'pyiceberg', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collate_dbt_artifacts_parser.parsers.catalog.catalog_v1 import CatalogV1
-from collate_dbt_artifacts_parser.parsers.manifest.manifest_v12 import ManifestV12
 
 from lakesql.cli.init import write_project
 
@@ -41,7 +39,12 @@ def artifacts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     return manifest, catalog
 
 
+@pytest.mark.checks
 def test_the_files_are_those_of_dbt(artifacts: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    # To import them takes a second.
+    from collate_dbt_artifacts_parser.parsers.catalog.catalog_v1 import CatalogV1
+    from collate_dbt_artifacts_parser.parsers.manifest.manifest_v12 import ManifestV12
+
     manifest, catalog = artifacts
     read = ManifestV12(**manifest)
     assert {*read.nodes} == {*CatalogV1(**catalog).nodes}

@@ -158,6 +158,7 @@ def test_conditions() -> None:
     assert not is_same_expression("", "a = 1")
 
 
+@pytest.mark.checks
 def test_a_very_long_select_is_compared_in_seconds() -> None:
     columns = [f"coalesce(c{number}, 0) + 1 AS d{number}" for number in range(3_000)]
     old = f"SELECT {', '.join(columns)} FROM s"

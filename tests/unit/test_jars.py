@@ -335,6 +335,7 @@ def test_the_cache_is_the_users_unless_it_is_moved(tmp_path: Path) -> None:
     assert user_cache({}) == Path.home() / ".cache" / "lakesql"
 
 
+@pytest.mark.checks
 def test_the_class_path_has_no_signed_jar_and_no_mllib(tmp_path: Path) -> None:
     own = {jar.name: jar for jar in spark_jars().glob("*.jar")}
     found = driver_jars(tmp_path)

@@ -391,6 +391,7 @@ print(*(loaded() - before))
 """
 
 
+@pytest.mark.checks
 def test_nothing_of_pyspark_is_imported_while_a_thread_brings_a_session_up() -> None:
     """Its modules import each other, which two threads cannot do at a time."""
     ran = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)

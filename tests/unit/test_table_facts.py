@@ -285,6 +285,7 @@ class TestWhatIsRead:
         monkeypatch.setattr(PyArrowFileIO, "new_input", new_input)
         return places
 
+    @pytest.mark.checks
     def test_of_a_thousand_snapshots_the_manifests_of_one_are_read(
         self, opened: OpenCatalog, read_places: list[str]
     ) -> None:

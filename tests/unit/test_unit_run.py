@@ -17,6 +17,7 @@ from lakesql.model.unit_tests import UnitTest
 from lakesql.unit.expected import compare
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, render_text
 from lakesql.unit.run import run_tests
+from tests.share import a_few
 from tests.unit.unit_project import PROFILES, make_project, run_one
 
 SELECT = "SELECT id, at, n, status, amount FROM {{ stream('orders') }}"
@@ -151,26 +152,33 @@ OPTIONS = (
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_rows_do_not_depend_on_where_a_batch_ends(options: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", a_few(range(5), 1))
+def test_rows_do_not_depend_on_where_a_batch_ends(options: str, seed: int, tmp_path: Path) -> None:
     """The oracle is plain Python, record by record; it knows the options without folds."""
-    dice = random.Random(options)
-    tests = []
-    for number in range(5):
-        records = [
-            {"id": dice.randint(1, 3), "at": dice.randint(1, 4), "n": dice.randint(1, 2), "amount": str(index)}
-            | {"status": dice.choice(["gone", "a", "b", None])}
-            for index in range(8)
-        ]
-        rows = expected(records, options)
-        for name, size in (("one", 8), ("three", 3), ("each", 1)):
-            batches = [records[at : at + size] for at in range(0, len(records), size)]
-            tests.append(
-                {"name": f"{name} {number}", "model": "m", "given": [given(*batches)], "expect": {"rows": rows}}
-            )
+    dice = random.Random(f"{seed} {options}")
+    records = [
+        {"id": dice.randint(1, 3), "at": dice.randint(1, 4), "n": dice.randint(1, 2), "amount": str(index)}
+        | {"status": dice.choice(["gone", "a", "b", None])}
+        for index in range(8)
+    ]
+    tests = in_batches(records, expected(records, options))
     make_project(tmp_path, upsert(f"keys='id'{options}"), tests)
     manifest = load_project(Options(project_dir=tmp_path))
     results = run_tests(manifest, manifest.unit_tests)
     assert [result.outcome for result in results if result.outcome != Passed()] == [], render_text(results)
+
+
+def in_batches(records: list[dict[str, object]], rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Unit tests in which the same records, in batches of several sizes, leave the same rows."""
+    return [
+        {
+            "name": f"batches of {size}",
+            "model": "m",
+            "given": [given(*(records[at : at + size] for at in range(0, len(records), size)))],
+            "expect": {"rows": rows},
+        }
+        for size in (len(records), 3, 1)
+    ]
 
 
 def expected(records: list[dict[str, object]], options: str) -> list[dict[str, object]]:
@@ -207,23 +215,17 @@ def expected(records: list[dict[str, object]], options: str) -> list[dict[str, o
         ("sequence_by='at', track_columns='status'", ("at",), ("status",)),
     ],
 )
+@pytest.mark.parametrize("seed", a_few(range(5), 1))
 def test_a_history_does_not_depend_on_where_a_batch_ends(
-    options: str, sequence: tuple[str, ...], tracked: tuple[str, ...], tmp_path: Path
+    options: str, sequence: tuple[str, ...], tracked: tuple[str, ...], seed: int, tmp_path: Path
 ) -> None:
-    dice = random.Random(options)
-    tests = []
-    for number in range(5):
-        records = [
-            {"id": dice.randint(1, 2), "at": dice.randint(1, 5), "n": dice.randint(1, 2)}
-            | {"status": dice.choice(["a", "b", None]), "amount": dice.choice(["1", "2"])}
-            for _ in range(8)
-        ]
-        rows = versions(records, sequence, tracked)
-        for size in (8, 3, 1):
-            batches = [records[at : at + size] for at in range(0, len(records), size)]
-            tests.append(
-                {"name": f"{size} {number}", "model": "m", "given": [given(*batches)], "expect": {"rows": rows}}
-            )
+    dice = random.Random(f"{seed} {options}")
+    records = [
+        {"id": dice.randint(1, 2), "at": dice.randint(1, 5), "n": dice.randint(1, 2)}
+        | {"status": dice.choice(["a", "b", None]), "amount": dice.choice(["1", "2"])}
+        for _ in range(8)
+    ]
+    tests = in_batches(records, versions(records, sequence, tracked))
     model = f"{{{{ config(mode='scd2', keys='id', {options}) }}}}\n{SELECT}"
     make_project(tmp_path, {"m": model}, tests)
     manifest = load_project(Options(project_dir=tmp_path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ import pytest
 
 from lakesql.cli.init import write_project
 from lakesql.cli.main import COMMANDS, REMOVING, cli, run_command
+from lakesql.cli.options import Options
+from lakesql.cli.project import load_project
 from lakesql.decode import fields_of
 from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.modes.all_modes import MODES
@@ -27,9 +30,18 @@ WORDS = read_words()
 ANSWERS = sorted({said for words in WORDS.values() for said in words.values()})
 
 
+@pytest.fixture(scope="module")
+def parsed_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shop that has been parsed: the cache of its files is there."""
+    folder = tmp_path_factory.mktemp("parsed")
+    write_project(folder, "shop")
+    load_project(Options(project_dir=folder))
+    return folder
+
+
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write_project(tmp_path, "shop")
+def shop(parsed_shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(parsed_shop, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
