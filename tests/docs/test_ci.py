@@ -139,10 +139,15 @@ def test_the_scripts_can_be_read_by_bash(name: str) -> None:
 def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
     """What is left of a tier's tests after the share that the seed chooses, and what is tried more often."""
     assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
-    assert calls_of_pytest(RUN) == {
-        *("-m checks -n auto --dist loadfile", "-m long --share 1/150 --feed-seeds 100"),
-        *("-m services --share 1/14", "-m crash --share 1/20"),
-    }
+    calls = [call.rsplit(" ", 1) for call in sorted(calls_of_pytest(RUN))]
+    assert [call for call, _ in calls] == [
+        "-m checks --share 1/3 -n auto --dist loadfile",
+        "-m crash --share 1/40",
+        "-m long --share 1/150 --feed-seeds 20",
+        "-m services --share 1/20",
+    ]
+    folders = re.findall(r'--basetemp="?(\S+?)"$', RUN, re.MULTILINE)
+    assert len({*folders}) == len(calls) + 1, "no two calls share a folder, the README's line has one too"
     assert {call.split()[1] for call in calls_of_pytest(RUN)} == set(TIERS)
     assert calls_of_pytest(NIGHTLY) == {
         "-m checks",
@@ -168,9 +173,12 @@ def calls_of_pytest(script: str) -> set[str]:
     return set(re.findall(r"^ *\.venv/bin/pytest(?: (.+))?$", script, re.MULTILINE))
 
 
-def test_ci_runs_the_smoke_of_every_benchmark() -> None:
-    assert "bench/smoke.py" in RUN
+def test_ci_runs_the_smoke_of_every_benchmark_in_time() -> None:
+    assert "bench/smoke.py --share 1/3\n" in RUN and "bench/smoke.py\n" in NIGHTLY
     run = {*smoke.PROGRAMS, *smoke.SHARED}
+    shares = [smoke.choose("1/3", seed) for seed in range(40)]
+    assert {(len(shared), len(programs), shared[0]) for shared, programs in shares} == {(6, 3, smoke.SHARED[0])}
+    assert {name for shared, programs in shares for name in (*shared, *programs)} == run
     assert run == {
         path.stem for path in (ROOT / "bench").glob("*.py") if 'add_argument("--smoke"' in path.read_text("utf-8")
     }
