@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import get_args
@@ -115,7 +116,14 @@ ROOM_OF = {name: depth for depth, room in enumerate(ENGINE) for name in room}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
-def imports(path: Path, types_too: bool) -> Iterator[str]:
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file's syntax, parsed once for all tests that look at it."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def imports(path: Path, types_too: bool) -> tuple[str, ...]:
     """The names of the modules that a file imports, also inside functions."""
 
     def walk(node: ast.AST) -> Iterator[str]:
@@ -131,7 +139,7 @@ def imports(path: Path, types_too: bool) -> Iterator[str]:
             else:
                 yield from walk(child)
 
-    yield from walk(ast.parse(path.read_text("utf-8")))
+    return tuple(walk(tree_of(path)))
 
 
 def layer_name(module: str) -> str:
@@ -206,7 +214,7 @@ def test_no_name_of_a_class_stands_twice() -> None:
     """A private one may not have the name of another one either: a reader who looks for it finds one."""
     named: dict[str, list[str]] = {}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 named.setdefault(node.name.lstrip("_"), []).append(path.relative_to(PACKAGE).as_posix())
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
@@ -277,7 +285,7 @@ def test_which_kind_a_source_is_nobody_asks() -> None:
     for path in MODULES:
         place = path.relative_to(PACKAGE).as_posix()
         if not place.startswith(tuple(f"{folder}/" for folder in KINDS_STAND_IN)):
-            named[place] = kinds_named(ast.parse(path.read_text("utf-8")))
+            named[place] = kinds_named(tree_of(path))
     assert {place for place, found in named.items() if found} == ASK_A_CLUSTER.keys(), named
 
 
@@ -305,7 +313,7 @@ def test_which_format_or_envelope_records_have_nobody_asks_but_who_reads_them() 
     asked = set()
     for path in MODULES:
         place = path.relative_to(PACKAGE).as_posix()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             subject = node.left if isinstance(node, ast.Compare) else getattr(node, "subject", None)
             if not isinstance(subject, ast.Attribute) or subject.attr not in ("format", "envelope"):
                 continue
@@ -383,7 +391,7 @@ def test_which_mode_a_model_has_is_asked_in_its_room() -> None:
         place = path.relative_to(PACKAGE).as_posix()
         if place.startswith("modes/"):
             continue
-        asks = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if asks_mode(node, flags, words)]
+        asks = [node for node in ast.walk(tree_of(path)) if asks_mode(node, flags, words)]
         # `waiting.py` and `streaming_query.py` hand Spark its own word, the output mode.
         asks = [node for node in asks if "output_mode" not in ast.unparse(node)]
         if asks or classes & set(imports(path, types_too=True)):
