@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, assert_never
 
@@ -358,7 +357,7 @@ class _DuckTest:
             return f"The batch fails: too-many-dead-letters, {len(letters)} of {records} records."
         is_first = not self.number("SELECT count(*) FROM lakesql_this")
         for step in steps:
-            what = self.take(step, is_first, names, conditions)
+            what = self.take(step, number, is_first, names, conditions)
             if what:
                 return what
         self.letters += letters
@@ -385,9 +384,14 @@ class _DuckTest:
         return [{"stream": origin[position], "reason": reason} for position, reason in found]
 
     def take(
-        self, step: Step, is_first: bool, names: Mapping[tuple[str, ...], str], conditions: Mapping[str, str]
+        self,
+        step: Step,
+        number: int,
+        is_first: bool,
+        names: Mapping[tuple[str, ...], str],
+        conditions: Mapping[str, str],
     ) -> str:
-        """Take a step of the batch; the text says why the batch fails there."""
+        """Take a step of the batch of this number; the text says why the batch fails there."""
 
         def run(text: str) -> None:
             self.connection.execute(duck_statement(text, names, conditions))
@@ -411,8 +415,9 @@ class _DuckTest:
                 if live and found > ratio * live:
                     return f"The batch fails: too-many-deletes, {found} of the {live} rows of the table."
             case Remember(text=text):
-                now = self.test.overrides.now or datetime(1970, 1, 1)
-                run(text.replace("current_timestamp()", f"TIMESTAMP '{now.isoformat(sep=' ')}'"))
+                # Of two changes that are remembered the later one counts: each batch has a time of its own.
+                at = time_of_refresh(self.test.overrides.now, number).isoformat(sep=" ")
+                run(text.replace("current_timestamp()", f"TIMESTAMP '{at}'"))
             case Write(new=new):
                 run(new.text(()) if is_first and new is not None else step.text(()))
             case KeepRows(name=name, query=kept):

@@ -233,6 +233,17 @@ def test_a_history_does_not_depend_on_where_a_batch_ends(
     assert [result.outcome for result in results if result.outcome != Passed()] == [], render_text(results)
 
 
+def test_of_two_changes_that_make_no_version_the_later_one_is_remembered(tmp_path: Path) -> None:
+    """A third one, that comes late, makes a version of it."""
+    batches = [[record(1, at, status)] for at, status in ((3, "b"), (5, "b"), (5, "c"), (4, "c"), (4, "b"))]
+    wanted = [
+        {"at": 3, "status": "b", "is_current": False},
+        {"at": 5, "status": "c", "is_current": True},
+    ]
+    models = {"m": f"{{{{ config(mode='scd2', keys='id', sequence_by='at', track_columns='status') }}}}\n{SELECT}"}
+    assert run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": wanted}}) == Passed()
+
+
 def versions(
     records: list[dict[str, object]], sequence: tuple[str, ...], tracked: tuple[str, ...]
 ) -> list[dict[str, object]]:
