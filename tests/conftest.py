@@ -199,6 +199,21 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 
 
 @pytest.fixture(scope="session")
+def parsed_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shop whose files have been read and compiled, to be copied: a command reads again what a test changes."""
+    from lakesql.cli.init import write_project
+    from lakesql.cli.options import Options
+    from lakesql.cli.project import load_project
+    from lakesql.compile.compiled import compiled_files
+
+    folder = tmp_path_factory.mktemp("parsed") / "shop"
+    write_project(folder, "shop")
+    manifest = load_project(Options(project_dir=folder))
+    compiled_files(manifest).compile(manifest.models)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""
     from lakesql.catalog.connect import open_catalog

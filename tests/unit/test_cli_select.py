@@ -13,7 +13,6 @@ import pyarrow
 import pytest
 
 from lakesql.catalog.connect import open_catalog
-from lakesql.cli.init import write_project
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.events import ModelFinished, RunFinished, RunStarted
@@ -24,9 +23,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh shop, and the working directory in it."""
-    write_project(tmp_path / "shop", "shop")
+def shop(parsed_shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A shop that has been read before, and the working directory in it."""
+    shutil.copytree(parsed_shop, tmp_path / "shop")
     monkeypatch.chdir(tmp_path / "shop")
     return tmp_path / "shop"
 

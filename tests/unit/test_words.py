@@ -10,10 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from lakesql.cli.init import write_project
 from lakesql.cli.main import COMMANDS, REMOVING, cli, run_command
-from lakesql.cli.options import Options
-from lakesql.cli.project import load_project
 from lakesql.decode import fields_of
 from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.modes.all_modes import MODES
@@ -28,15 +25,6 @@ from lakesql.words import Kind, answer, read_words, suggest
 
 WORDS = read_words()
 ANSWERS = sorted({said for words in WORDS.values() for said in words.values()})
-
-
-@pytest.fixture(scope="module")
-def parsed_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shop that has been parsed: the cache of its files is there."""
-    folder = tmp_path_factory.mktemp("parsed")
-    write_project(folder, "shop")
-    load_project(Options(project_dir=folder))
-    return folder
 
 
 @pytest.fixture
