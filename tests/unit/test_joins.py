@@ -53,12 +53,12 @@ WRONG = [
 JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 
 
-@pytest.mark.parametrize(("join", "condition"), itertools.product(JOINS, RIGHT))
+@pytest.mark.parametrize(("join", "condition"), [*itertools.product(JOINS, RIGHT)])
 def test_a_range_over_both_watermark_columns_is_a_bound(join: str, condition: str) -> None:
     assert conditions(f"SELECT a.id FROM sold AS a {join} bid AS b ON a.id = b.id AND {condition}") == []
 
 
-@pytest.mark.parametrize(("join", "condition"), itertools.product(JOINS, WRONG))
+@pytest.mark.parametrize(("join", "condition"), [*itertools.product(JOINS, WRONG)])
 def test_a_bound_by_another_time_is_refused(join: str, condition: str) -> None:
     found = conditions(f"SELECT a.id FROM sold AS a {join} bid AS b ON a.id = b.id AND {condition}")
     assert set(found) == {"join-range"}
