@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from tests.servers.broker import Broker
 from tests.servers.connect import Connect
 from tests.servers.jars import fetch_server
+from tests.servers.process import JAVA_FLAGS
 from tests.spark.project import Project, Row
 
 ARRIVES_WITHIN_S = 120
@@ -52,6 +53,7 @@ def feeding(
         fetch_server(plugin),
         settings,
         memory="512m",
+        flags=JAVA_FLAGS[:2],
         key_converter=JSON,
         key_converter_schemas_enable="false",
         value_converter=JSON,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path
 from tests.servers.process import LOOPBACK, accepts, free_ports, kill, spawn, stop, wait_until
 
-STARTS_WITHIN_S = 60
+STARTS_WITHIN_S = 180
 KAFKAS_OWN = ("connect-", "kafka-clients-")
 """How jars begin that the worker has: an older one beside a plugin would be taken for it."""
 
@@ -29,6 +29,7 @@ class Connect:
         plugin: Iterable[Path],
         connector: Mapping[str, str],
         memory: str = "2g",
+        flags: Sequence[str] = (),
         **settings: str,
     ) -> None:
         jars = directory / "plugins" / "connector"
@@ -53,15 +54,15 @@ class Connect:
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         self.output = directory / "connect.log"
         self._class_path = class_path("connect")
-        self._memory = memory
+        self._flags = (f"-Xmx{memory}", *flags)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Return when it answers. Java has no options but for a heap that is large enough."""
+        """Return when it answers. Java has no options but for a heap that is large enough, and `flags`."""
         program = "org.apache.kafka.connect.cli.ConnectStandalone"
         java = find_java(os.environ).binary
         self._process = spawn(
-            [java, f"-Xmx{self._memory}", "-cp", self._class_path, program, *self._files], self.output
+            [java, *self._flags, "-cp", self._class_path, program, *self._files], self.output
         )
         wait_until(lambda: accepts(self._port), self._process, self.output, STARTS_WITHIN_S)
 
