@@ -597,7 +597,8 @@ CONDITIONS: dict[str, Condition] = {
         "Say in the stream which table it takes, `source_table: public.orders`, and declare a stream and a model for "
         "each other table. Where they are parts of one table, whose keys differ, name all of them, or use a `*`: "
         "`source_table: 'public.orders_*'`. In mode `upsert` the SELECT may look at `_change.source_table` instead: in "
-        "its WHERE, or in a column that is one of the keys.",
+        "its WHERE, or in a column that is one of the keys. Models of a group take each the changes of their own table "
+        "once the project knows of all tables of the topic: `lakesql schema pull STREAM`.",
     ),
     "mode-changed": Condition(
         "A model is in another mode than the one in which the rows of its table were written, or a mirror that has "

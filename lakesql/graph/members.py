@@ -101,11 +101,12 @@ def make_members(
         names = _names_of(group, wanted, problems, remarks)
         if collect(problems, partial(_options, group, defaults_of(group.name, group.fqn), STANDS_FOR_KEY)) is None:
             continue
+        shared = _shared_topics(table for table in tables if table.stream == group.stream)
         members: list[str] = []
         for name, table in names.items():
             said = problems if table.is_declared else []
             before = len(said)
-            found = _member_of(group, feed, name, table, taken, defaults_of, make, said)
+            found = _member_of(group, feed, name, table, table.topic in shared, taken, defaults_of, make, said)
             if found is None:
                 remarks += [] if table.is_declared else [_unfit(group, table, said[before])]
                 continue
@@ -122,6 +123,7 @@ def _member_of(
     feed: Stream,
     name: str,
     table: SourceTable,
+    shares_topic: bool,
     taken: Mapping[str, Model],
     defaults_of: DefaultsOf,
     make: MakeModel,
@@ -130,7 +132,7 @@ def _member_of(
     """The model of a table, and its stream; no model where a file has it, and neither where something is wrong."""
     whole, fqn = f"{group.name}.{name}", (*group.fqn, name)
     member = GroupMember(group.name, table.name, group.stream, f"{group.stream}__{name}", group.tables.columns)
-    stream = collect(problems, partial(stream_of_table, feed, table, member.stream))
+    stream = collect(problems, partial(stream_of_table, feed, table, member.stream, shares_topic=shares_topic))
     if stream is None:
         return None
     if whole in taken:
@@ -138,6 +140,15 @@ def _member_of(
     options = collect(problems, partial(_member_options, group, table, defaults_of(whole, fqn)))
     model = collect(problems, partial(make, whole, fqn, options, member)) if options is not None else None
     return None if model is None else (model, stream)
+
+
+def _shared_topics(tables: Iterable[SourceTable]) -> set[str]:
+    """The topics that have the changes of several tables, such as those whose names differ only by what no topic's name
+    may have: Debezium writes `_` for it."""
+    found: dict[str, set[str]] = {}
+    for table in tables:
+        found.setdefault(table.topic, set()).add(table.name)
+    return {topic for topic, names in found.items() if len(names) > 1}
 
 
 def _is_wanted(group: ModelGroup, table: SourceTable, remarks: list[Problem]) -> bool:
@@ -313,13 +324,11 @@ def _names_of(
                 f"Give one another name: tables={{'rename': {{'{table.name}': '{name}_2'}}}}.",
                 group.place,
             )
-            if table.is_declared:
-                problems.append(same)
-            else:
-                remarks.append(_unfit(group, table, same))
+            _refuse(group, table, same, problems, remarks)
         elif len(f"{group.name}.{name}") > LONGEST_NAME:
             what = f"The name of table '{table.name}' is too long for a model: {len(name)} characters."
-            problems.append(Problem("bad-name", what, "", "Give it another one by 'rename'.", group.place))
+            fix = f"Give it another one: tables={{'rename': {{'{table.name}': '…'}}}}."
+            _refuse(group, table, Problem("bad-name", what, "", fix, group.place), problems, remarks)
         else:
             names[name] = table
     there = {table.name for table in tables}
@@ -327,6 +336,16 @@ def _names_of(
         what = f"'{missing}', which '{group.name}' renames, is no table of stream '{group.stream}'."
         problems.append(Problem("unknown-source-table", what, "", did_you_mean(missing, there), group.place))
     return names
+
+
+def _refuse(
+    group: ModelGroup, table: SourceTable, problem: Problem, problems: list[Problem], remarks: list[Problem]
+) -> None:
+    """Say that a table cannot be a model: it stops the project where a file declares it, and no other table elsewhere."""
+    if table.is_declared:
+        problems.append(problem)
+    else:
+        remarks.append(_unfit(group, table, problem))
 
 
 def _member_options(group: ModelGroup, table: SourceTable, defaults: Node) -> MemberOptions:

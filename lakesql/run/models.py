@@ -295,8 +295,9 @@ class ModelJobs:
         sink = sink if group is None else self.rounds.seated(group, sink, session)
         query = ModelQuery(sink, takes_files=True)
         self.prepared[model] = query.sink.progress.checkpoint
-        trigger = bound.select.model.trigger if self.continuous and not self.rests(model) else AvailableNow()
-        if self.continuous and isinstance(trigger, AvailableNow):
+        rests = self.rests(model)
+        trigger = bound.select.model.trigger if self.continuous and not rests else AvailableNow()
+        if self.continuous and isinstance(trigger, AvailableNow) and not rests:
             emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
         try:
             query.start(session, trigger)

@@ -12,8 +12,9 @@ from lakesql.stream.stream import Stream
 
 
 def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]:
-    """The tables that the changes are of, each as its newest schema has it; the records are in the order of their age.
+    """The tables that the changes are of, in the order in which they came, each as its newest schema has it.
 
+    The records are in the order of their age.
     A table whose changes carry no schema has no columns here.
     """
     topics: dict[str, str] = {}
@@ -38,7 +39,7 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
             place=stream.place,
             is_declared=False,
         )
-        for name, topic in sorted(topics.items())
+        for name, topic in topics.items()
     ]
 
 

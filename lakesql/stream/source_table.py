@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -86,8 +87,8 @@ def read_source_table(node: Node) -> SourceTable:
     return SourceTable(said.stream, said.name, said.topic, said.key, said.columns, said.fields, place)
 
 
-def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
-    """The stream of one table: its topic, or its changes in the one topic, with the table's columns and key.
+def stream_of_table(stream: Stream, table: SourceTable, name: str, *, shares_topic: bool = False) -> Stream:
+    """The stream of one table: its topic, or its changes in a topic that others share, with its columns and key.
 
     Raises `ProjectError` where the schema says what no column of a table can be, and where there is none
     (`no-columns`).
@@ -97,7 +98,7 @@ def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
         stream,
         name=name,
         origin=origin,
-        source_table=() if table.topic else (table.name,),
+        source_table=() if table.topic and not shares_topic else (table.name,),
         key=table.key,
         names_key=bool(table.columns),
         place=table.place,
@@ -114,14 +115,22 @@ def stream_of_table(stream: Stream, table: SourceTable, name: str) -> Stream:
             place=table.place,
         )
     columns = merge_fields((), map(parse_field, table.schema_fields)).columns
-    return with_columns(replace(own, is_open=True), columns, table.schema_fields, table.key)
+    return with_columns(replace(own, is_open=True), columns, table.schema_fields, table.key, _how_to_declare(table))
+
+
+def _how_to_declare(table: SourceTable) -> str:
+    """How a project says the columns of a table itself."""
+    known = {"stream": table.stream, "name": table.name, "topic": table.topic, "key": list(table.key)}
+    entry = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in known.items() if value)
+    return f"Declare its `columns` in a file of streams/: source_tables: [{{{entry}, columns: {{…}}}}]"
 
 
 def merge_tables(declared: Sequence[SourceTable], found: Iterable[SourceTable]) -> list[SourceTable]:
-    """The tables that files declare, and those that were found beside them, each stream's in the order of names."""
+    """The tables that files declare, in the order of their names, and behind them those that were found beside them: of
+    two that would have one name, the one keeps it that was there first."""
     known = {(table.stream, table.name) for table in declared}
     new = [table for table in found if (table.stream, table.name) not in known]
-    return sorted([*declared, *new], key=lambda table: (table.stream, table.name))
+    return [*sorted(declared, key=lambda table: (table.stream, table.name)), *new]
 
 
 def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
@@ -136,7 +145,9 @@ def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
 
 def tables_text(tables: Iterable[SourceTable]) -> str:
     """The file that declares these tables, which a reviewer reads, and a later pull replaces."""
-    return _HEAD + render_yaml({"source_tables": [_entry(table) for table in tables]})
+    return _HEAD + render_yaml(
+        {"source_tables": [_entry(table) for table in sorted(tables, key=lambda table: table.name)]}
+    )
 
 
 _HEAD = "# Written by `lakesql schema pull`: the tables of a change feed, with the columns that its records say.\n"

@@ -156,8 +156,8 @@ class _ColumnOptions:
 
 _UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
 
-_DECLARE = "Declare the stream's `columns`, without this one."
-_DECLARE_NAMED = f"Declare the stream's `columns`. {_UNNAMABLE}"
+DECLARE = "Declare the stream's `columns`"
+"""What is to be done about columns that were found, and that no table can have."""
 
 
 RESCUED_COLUMN = Column(
@@ -669,9 +669,14 @@ def _check_reference(stream: Stream, key: str, name: str, place: Place) -> Itera
 
 
 def with_columns(
-    stream: Stream, columns: tuple[Column, ...], schema_fields: tuple[str, ...], key: tuple[str, ...]
+    stream: Stream,
+    columns: tuple[Column, ...],
+    schema_fields: tuple[str, ...],
+    key: tuple[str, ...],
+    declare: str = DECLARE,
 ) -> Stream:
-    """An open stream with the columns that were found, and the key of its records where it names none.
+    """An open stream with the columns that were found, and the key of its records where it names none. `declare` says
+    how columns are declared in their place.
 
     Raises `ProjectError` where it names a column that is not among them, or one has a name that no column can have.
     """
@@ -682,16 +687,16 @@ def with_columns(
     seen: set[str] = set()
     for column in columns:
         try:
-            check_column(column.name, stream.place, _DECLARE_NAMED)
+            check_column(column.name, stream.place, f"{declare}. {_UNNAMABLE}")
         except ProjectError as error:
             problems += error.problems
         if column.name.lower() in seen:
             what = f"'{column.name}' stands twice among the columns of its feed. Capitals make no difference."
-            problems.append(Problem("duplicate-column", what, "", _DECLARE, stream.place))
+            problems.append(Problem("duplicate-column", what, "", f"{declare}, without this one.", stream.place))
         seen.add(column.name.lower())
         if not column.type:
             what = f"Column '{column.name}' of stream '{stream.name}' is written as something that no type reads."
-            fix = "Set decimal.handling.mode=string in the connector, or declare the stream's `columns`."
+            fix = f"Set decimal.handling.mode=string in the connector, or do this: {declare}."
             problems.append(Problem("unknown-type", what, fix=fix, place=stream.place))
     if problems:
         raise ProjectError(problems)

@@ -68,7 +68,9 @@ NARROW, WIDE = (
     Kind("numeric(38,10)", ("0", "1.5", "-9999999999999999999999999999.9999999999", "0.0000000001"), Decimal),
 )
 STAMP, ZONED = (
-    Kind("timestamp", ("'2026-01-02 03:04:05.000006'", "'1969-12-31 23:59:59.9'", "'0001-01-01'"), datetime.fromisoformat),
+    Kind(
+        "timestamp", ("'2026-01-02 03:04:05.000006'", "'1969-12-31 23:59:59.9'", "'0001-01-01'"), datetime.fromisoformat
+    ),
     Kind("timestamptz", ("'2026-01-02 03:04:05+05:30'", "'1900-01-01 00:00:00.1Z'"), datetime.fromisoformat),
 )
 
@@ -81,12 +83,17 @@ KINDS: tuple[Kind, ...] = (
     Kind("boolean", ("true", "false"), lambda text: text == "t"),
     Kind("time", ("'07:30'", "'23:59:59.999999'", "'00:00'", "'12:00:00.5'")),
     Kind("time(3)", ("'07:30:00.125'", "'00:00'")),
-    Kind("timetz", ("'07:30+02'", "'23:00:00-05'"), str, "to_char({} AT TIME ZONE 'UTC', 'HH24:MI:SS\"Z\"')"),
+    Kind(
+        "timetz",
+        ("'07:30+02'", "'23:00:00-05'"),
+        str,
+        "to_char((date '2026-01-01' + {}) AT TIME ZONE 'UTC', 'HH24:MI:SS\"Z\"')",
+    ),
     Kind("timestamp(3)", ("'2026-01-02 03:04:05.006'", "'1969-12-31 23:59:59.9'"), datetime.fromisoformat),
     Kind("interval", ("'3 days 04:05:06.5'", "'-00:00:01'"), int, "(extract(epoch FROM {}) * 1000000)::bigint"),
     Kind("uuid", ("'00000000-0000-0000-0000-000000000001'", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'")),
-    Kind("json", ("'{\"a\": [1, 2.50]}'", "'null'", "'\"é\"'", "'{\"b\":  1,\"a\": 1e400}'")),
-    Kind("jsonb", ("'{\"b\": 1, \"a\": [1, 2.50, 12345678901234567890.5]}'", "'[]'", "'\"x\"'")),
+    Kind("json", ("'{\"a\": [1, 2.50]}'", "'null'", "'\"é\"'", '\'{"b":  1,"a": 1e400}\'')),
+    Kind("jsonb", ('\'{"b": 1, "a": [1, 2.50, 12345678901234567890.5]}\'', "'[]'", "'\"x\"'")),
     Kind("inet", ("'10.0.0.1'", "'10.1.2.3/24'", "'::1'")),
     Kind("cidr", ("'10.0.0.0/8'",)),
     Kind("macaddr", ("'08:00:2b:01:02:03'",)),
@@ -94,7 +101,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("mood", ("'sad'", "'so-so'", "'it''s fine'")),
     Kind("int[]", ("'{}'", "'{1,2,NULL}'"), _items(int), AS_JSON),
     Kind("bigint[]", ("'{9223372036854775807}'", "'{}'"), _items(int), AS_JSON),
-    Kind("text[]", ("'{}'", "'{a,\"b,c\",NULL,\"\"}'", "'{\"é\"}'"), _items(str), AS_JSON),
+    Kind("text[]", ("'{}'", '\'{a,"b,c",NULL,""}\'', "'{\"é\"}'"), _items(str), AS_JSON),
     Kind("boolean[]", ("'{t,f,NULL}'",), _items(bool), AS_JSON),
     Kind("uuid[]", ("'{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11,NULL}'",), _items(str), AS_JSON),
     Kind("numeric(10,2)[]", ("'{1.50,-0.01,NULL}'",), _items(Decimal), AS_JSON),

@@ -143,11 +143,28 @@ def differences(mirror: Mirror, database: Database) -> dict[str, str]:
     return found
 
 
+def wait_for_batches(runner: Runner, count: int) -> int:
+    """Wait until the runner has committed so many batches since it was started, or a minute is over."""
+    deadline = time.monotonic() + 60
+    found: list[Event] = []
+
+    def seen(events: list[Event]) -> bool:
+        found[:] = of(events, "batch_committed")
+        return len(found) >= count or time.monotonic() > deadline or runner.process.poll() is not None
+
+    runner.wait(seen, ENDS_WITHIN_S)
+    return len(found)
+
+
 def problems(events: list[Event]) -> list[str]:
     """What was said to be wrong."""
     said = []
     for event in events:
-        for problem in [*event.get("problems", []), *event.get("warnings", []), *([event] if "condition" in event else [])]:
+        for problem in [
+            *event.get("problems", []),
+            *event.get("warnings", []),
+            *([event] if "condition" in event else []),
+        ]:
             said.append(f"{event.get('model', '')} {problem['condition']}: {problem['what']} {problem.get('fix', '')}")
     return said
 
@@ -184,10 +201,13 @@ def test_each_table_is_what_the_database_says(
                 if chance.random() < 0.8:
                     say("alter", database.alter())
                 database.change(10)
-                time.sleep(chance.random() * 4)
                 if runner.process.poll() is not None:
                     say("the runner has ended", runner.process.returncode)
                     runner.start()
+                written = wait_for_batches(runner, chance.randrange(1, 4))
+                say("batches", written)
+                database.change(10)
+                time.sleep(chance.random() * 3)
                 if number < kills:
                     kind = chance.choice(["runner", "runner", "connect", "broker"])
                     say("kill", kind)

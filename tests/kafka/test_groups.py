@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lakesql.events import BatchCommitted, Event, Noted
+from lakesql.run.models import NOT_KEPT_FRESH
 from lakesql.run.schemas import pull_schemas
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project, Row
@@ -99,6 +100,7 @@ def test_tables_are_found_made_and_kept_in_one_run(project: Project, send: Calla
     ]
     run_through(project, steps, events)
     assert not project.has("public_no")
+    assert not [event for event in events if isinstance(event, Noted) and event.text == NOT_KEPT_FRESH]
     batches = [(event.model, event.batch) for event in events if isinstance(event, BatchCommitted)]
     assert sorted(batches) == [(f"mirror.public_{name}", batch) for name in ("orders", "users") for batch in (0, 1)]
 

@@ -61,9 +61,7 @@ class Connect:
         """Return when it answers. Java has no options but for a heap that is large enough, and `flags`."""
         program = "org.apache.kafka.connect.cli.ConnectStandalone"
         java = find_java(os.environ).binary
-        self._process = spawn(
-            [java, *self._flags, "-cp", self._class_path, program, *self._files], self.output
-        )
+        self._process = spawn([java, *self._flags, "-cp", self._class_path, program, *self._files], self.output)
         wait_until(lambda: accepts(self._port), self._process, self.output, STARTS_WITHIN_S)
 
     @property

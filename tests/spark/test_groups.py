@@ -152,3 +152,44 @@ def test_a_table_that_fails_does_not_stop_the_others(project: Project) -> None:
     group(project)
     project.run().check()
     assert [row["id"] for row in project.rows("public_orders", "id")] == [1, 2]
+
+
+def test_tables_that_share_a_topic_are_kept_apart(project: Project) -> None:
+    """Debezium writes `_` for what no topic's name may have, so that `größe` and `gräße` have one topic."""
+    group(project)
+    project.record("shop.public.gr__e", [change(f"public.{table}", "c", *rows(1)) for table in ("größe",)])
+    project.run().check()
+    project.record("shop.public.gr__e", [change("public.größe", "c", *rows(2)), change("public.gräße", "c", *rows(3))])
+    tables = {"rename": {"public.größe": "sizes", "public.gräße": "more.sizes".replace(".", "_")}}
+    ran = project.run()
+    assert not ran.succeeded or project.manifest().lacks_tables(project.manifest().models)
+    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables=tables)
+    project.run().check()
+    assert project.rows("sizes", "id") == rows(1, 2)
+    assert project.rows("more_sizes", "id") == rows(3)
+
+
+def test_a_table_with_a_dot_in_its_name_is_one_of_a_topic(project: Project) -> None:
+    project.stream("shop", envelope="debezium", topic="all")
+    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"name": "{table}"})
+    events = [change("public.plain", "c", *rows(1)), change("public.plain", "c", *rows(2))]
+    for event in events[1:]:
+        event["value"]["payload"]["source"]["table"] = "with.dot"
+    project.record("all", events)
+    project.run().check()
+    assert (project.rows("plain", "id"), project.rows("dot", "id")) == (rows(1), rows(2))
+
+
+def test_a_table_keeps_its_name_when_another_comes_that_would_have_it(project: Project) -> None:
+    group(project)
+    send(project, "public.orders", "c", *rows(1))
+    project.run().check()
+    send(project, "public.Orders", "c", *rows(5))
+    send(project, "public.orders", "c", *rows(2))
+    manifest = project.manifest()
+    assert [warning.condition for warning in manifest.warnings if "Orders" in warning.what] == ["table-unfit"]
+    project.run().check()
+    assert project.rows("public_orders", "id") == rows(1, 2)
+    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"rename": {"public.Orders": "public_orders_2"}})
+    project.run().check()
+    assert project.rows("public_orders_2", "id") == rows(5)

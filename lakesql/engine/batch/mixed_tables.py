@@ -54,7 +54,12 @@ def _mixed(select: Select, known: str, changes: DataFrame) -> RunError:
         f"Say in the stream which it takes, `source_table: {wanted}`, and declare a stream and a model for the other. "
         f"If the two are parts of one table, name both: `source_table: [{wanted}, {other}]`."
     )
-    if select.feed is None:
+    if model.member is not None:
+        fix = (
+            f"Bring both tables into the project, and each model takes the changes of its own: lakesql schema pull "
+            f"{model.member.feed}"
+        )
+    elif select.feed is None:
         fix += " Or let the SELECT look at `_change.source_table`: in its WHERE, or in a column of the keys."
     return RunError.of(
         "mixed-source-tables",

@@ -34,13 +34,13 @@ def is_of(source: Column, tables: Sequence[str]) -> Column:
 
 
 def _fits(parts: Sequence[Column], table: str) -> Column:
-    """Whether the last parts of a name are those of a table."""
+    """Whether the last parts of a name are those of a table. The parts of a name without `*` may have dots."""
+    if "*" not in table:
+        return (F.concat_ws(".", *parts[-2:]) == table) | (F.concat_ws(".", *parts) == table)
     wanted = table.split(".")
     return reduce(and_, map(_is, parts[-len(wanted) :], wanted))
 
 
 def _is(part: Column, wanted: str) -> Column:
-    if "*" not in wanted:
-        return part == wanted
     pattern = ".*".join(map(re.escape, wanted.split("*")))
     return part.rlike(rf"\A(?s:{pattern})\z")
