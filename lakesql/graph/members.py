@@ -341,7 +341,7 @@ def _names_of(
 def _refuse(
     group: ModelGroup, table: SourceTable, problem: Problem, problems: list[Problem], remarks: list[Problem]
 ) -> None:
-    """Say that a table cannot be a model: it stops the project where a file declares it, and no other table elsewhere."""
+    """Say that a table cannot be a model: of one that a file declares it is an error of the project."""
     if table.is_declared:
         problems.append(problem)
     else:

@@ -27,7 +27,7 @@ COLUMN_NAMES = (
 KEYS = {
     "id": Kind("bigint", tuple(map(str, range(1, 16))), int),
     "Id": Kind("int", tuple(map(str, range(1, 16))), int),
-    "code": Kind("text", tuple(f"'k{number}'" for number in range(1, 12)) + ("''", "'é '", "' k1'")),
+    "code": Kind("text", (*(f"'k{number}'" for number in range(1, 12)), "''", "'é '", "' k1'")),
     "part": Kind("varchar(10)", ("'a'", "'A'", "'b'")),
     "uid": Kind("uuid", tuple(f"'a0eebc99-9c0b-4ef8-bb6d-0000000000{number:02}'" for number in range(12))),
     "day": Kind("date", tuple(f"'2026-01-{day:02}'" for day in range(1, 9)), DAY.read),
@@ -208,8 +208,8 @@ class Database:
             f"other.{quoted(name)} = {value if name == column else f'it.{quoted(name)}'}" for name in table.key
         )
         return (
-            f"UPDATE {table.full} AS it SET {quoted(column)} = {value} WHERE {self._where(table, 'it.', len(table.key))} "
-            f"AND NOT EXISTS (SELECT 1 FROM {table.full} AS other WHERE {same})"
+            f"UPDATE {table.full} AS it SET {quoted(column)} = {value} "
+            f"WHERE {self._where(table, 'it.', len(table.key))} AND NOT EXISTS (SELECT 1 FROM {table.full} AS other WHERE {same})"
         )
 
     def _where(self, table: Table, prefix: str = "", parts: int = 1) -> str:

@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.project.profiles import Catalog
 from tests.cdc.feed import JSON, Feed, feeding, wait_for
-from tests.cdc.many_tables import SIGNALS, Database, Table
+from tests.cdc.many_tables import SIGNALS, Database
 from tests.cdc.shapes import plain
 from tests.cdc.test_postgres import connector_to
 from tests.servers.broker import Broker
@@ -158,15 +158,14 @@ def wait_for_batches(runner: Runner, count: int) -> int:
 
 def problems(events: list[Event]) -> list[str]:
     """What was said to be wrong."""
-    said = []
-    for event in events:
-        for problem in [
-            *event.get("problems", []),
-            *event.get("warnings", []),
-            *([event] if "condition" in event else []),
-        ]:
-            said.append(f"{event.get('model', '')} {problem['condition']}: {problem['what']} {problem.get('fix', '')}")
-    return said
+    own = [event for event in events if "condition" in event]
+    found = [
+        (event, problem) for event in events for key in ("problems", "warnings") for problem in event.get(key) or ()
+    ]
+    return [
+        f"{event.get('model') or ''} {problem['condition']}: {problem['what']} {problem['fix']}"
+        for event, problem in [*found, *((event, event) for event in own)]
+    ]
 
 
 def test_each_table_is_what_the_database_says(
