@@ -38,14 +38,14 @@ Ends = Mapping[str, Mapping[int, int]]
 @dataclass(slots=True)
 class WatchedFeed:
     """A feed whose topics are looked at every `every_s` seconds. `models` are those that read each topic, `ends` where
-    the topics ended when their models were woken last, and `new` the topics of which nobody knows a table. `ask` says
-    where they end now."""
+    the topics ended when their models were woken last. `looked` has of each topic of which nobody knows a table how many
+    records it had when the project was read again for it. `ask` says where they end now."""
 
     ask: Callable[[], Ends]
     every_s: float
     models: dict[str, list[str]]
     ends: dict[str, Mapping[int, int]] = field(default_factory=dict)
-    new: set[str] = field(default_factory=set)
+    looked: dict[str, int] = field(default_factory=dict)
     due: float = 0.0
 
 
@@ -129,17 +129,20 @@ class GroupWatch:
             _log.warning("The feed %s was not looked at: %s", name, first_line(error))
             return
         self._is_away = False
-        unknown = ends.keys() - feed.models.keys() - feed.new
-        if unknown:
-            feed.new |= unknown
-            self._add_new(name, feed)
+        sizes = {topic: sum(each.values()) for topic, each in ends.items() if topic not in feed.models}
+        if any(size >= max(1, 2 * feed.looked.get(topic, 0)) for topic, size in sizes.items()):
+            self._add_new(name, feed, sizes)
         grown = [topic for topic in feed.models if topic in ends and feed.ends.get(topic) != ends[topic]]
         feed.ends.update((topic, ends[topic]) for topic in grown)
         with self._lock:
             self._woken += [model for topic in grown for model in feed.models[topic]]
 
-    def _add_new(self, name: str, feed: WatchedFeed) -> None:
-        """Read the project again, whose feed has other topics than before."""
+    def _add_new(self, name: str, feed: WatchedFeed, sizes: Mapping[str, int]) -> None:
+        """Read the project again, whose feed has other topics than before.
+
+        A topic is made before its first record comes, and that may say nothing of a table, as a truncate does. So one of
+        which nothing is known then is looked at again once it has twice as many records.
+        """
         if self._reload is None:
             return
         try:
@@ -157,7 +160,7 @@ class GroupWatch:
         for topic, models in found.models.items() if found is not None else ():
             feed.models.setdefault(topic, [])
             feed.models[topic] += [model for model in models if model not in known]
-            feed.new.discard(topic)
+        feed.looked.update(sizes)
 
     def _say(self, text: str) -> None:
         self._emit(Noted(text, now_ms()))

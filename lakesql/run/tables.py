@@ -32,7 +32,9 @@ def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
 
 def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
     """The same, once the brokers were asked: of a feed of several topics the newest records of those that are new are
-    read, and of one with a single topic its newest records."""
+    read, and of one with a single topic its newest records.
+
+    A table that had no key is looked at again: it may have got one, and its first records may have been without."""
     asked = [(stream, cluster) for stream in feeds.streams if (cluster := cluster_of(feeds.target, stream)) is not None]
     if not asked:
         return known_tables(feeds)
@@ -41,11 +43,13 @@ def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
     kept = _KeptTables(feeds)
     with open_kafka() as jvm:
         for stream, cluster in asked:
-            known = {table.topic for table in (*kept.get(stream), *feeds.declared) if table.stream == stream.name}
+            whole = (*(table for table in kept.get(stream) if table.key), *feeds.declared)
+            known = {table.topic for table in whole if table.stream == stream.name}
             with open_broker(jvm, cluster) as broker:
                 topics = broker.find_topics(stream.origin, stream.place)
                 new = [topic for name, topic in topics.items() if name not in known]
-                records = broker.read_newest(new, SAMPLE * len(new)) if new else []
+                count = PULLED * len(new) if stream.origin.may_be_several else SAMPLE
+                records = broker.read_newest(new, count) if new else []
             kept.add(stream, tables_in(records, stream))
     kept.save()
     return known_tables(feeds)

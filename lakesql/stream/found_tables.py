@@ -14,8 +14,8 @@ from lakesql.stream.stream import Stream
 def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]:
     """The tables that the changes are of, in the order in which they came, each as its newest schema has it.
 
-    The records are in the order of their age.
-    A table whose changes carry no schema has no columns here.
+    The records are in the order of their age. A table whose changes carry no schema has no columns here, and one that
+    was only truncated is none: it has no row, and no record says its key.
     """
     topics: dict[str, str] = {}
     keys: dict[str, tuple[str, ...]] = {}
@@ -23,7 +23,7 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
     for record in records:
         event = parse_json(record.value)
         name = _name_of(event)
-        if not name:
+        if not name or (name not in topics and _is_truncate(event)):
             continue
         topics[name] = record.topic
         keys[name] = key_names(record) or keys.get(name, ())
@@ -48,6 +48,11 @@ def key_names(record: RawRecord) -> tuple[str, ...]:
     key = parse_json(record.key)
     row = key.get("payload", key) if isinstance(key, Mapping) else None
     return tuple(row) if isinstance(row, Mapping) else ()
+
+
+def _is_truncate(event: Any) -> bool:
+    change = event.get("payload", event)
+    return bool(change.get("op") == "t")
 
 
 def _name_of(event: Any) -> str:

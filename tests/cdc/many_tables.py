@@ -209,7 +209,8 @@ class Database:
         )
         return (
             f"UPDATE {table.full} AS it SET {quoted(column)} = {value} "
-            f"WHERE {self._where(table, 'it.', len(table.key))} AND NOT EXISTS (SELECT 1 FROM {table.full} AS other WHERE {same})"
+            f"WHERE {self._where(table, 'it.', len(table.key))} "
+            f"AND NOT EXISTS (SELECT 1 FROM {table.full} AS other WHERE {same})"
         )
 
     def _where(self, table: Table, prefix: str = "", parts: int = 1) -> str:

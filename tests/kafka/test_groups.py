@@ -105,6 +105,55 @@ def test_tables_are_found_made_and_kept_in_one_run(project: Project, send: Calla
     assert sorted(batches) == [(f"mirror.public_{name}", batch) for name in ("orders", "users") for batch in (0, 1)]
 
 
+def test_a_topic_that_says_nothing_of_its_table_at_first_is_looked_at_again(
+    project: Project, broker: Broker, send: Callable[..., None], request: pytest.FixtureRequest
+) -> None:
+    """A connector makes a topic before it writes to it, and a truncate has no key."""
+    events: list[Event] = []
+    send("orders", "c", *rows(1))
+    prefix = prefix_of(request)
+
+    def truncate() -> None:
+        event = change("public.cleared", "t", rows(1)[0])["value"]
+        event["payload"]["after"] = None
+        broker.produce(f"{prefix}.public.cleared", [Message(_json(event))])
+
+    def make_topics() -> None:
+        for table in ("empty", "cleared"):
+            broker.create_topic(f"{prefix}.public.{table}", 1)
+        truncate()
+        time.sleep(4)
+
+    def fill() -> None:
+        for table in ("empty", "cleared"):
+            it = change(f"public.{table}", "c", rows(7)[0])
+            broker.produce(f"{prefix}.public.{table}", [Message(_json(it["value"]), _json(it["key"]))])
+
+    steps = [
+        (has(project, "public_orders", rows(1)), make_topics),
+        (lambda: True, fill),
+        (has(project, "public_empty", rows(7)), lambda: None),
+        (has(project, "public_cleared", rows(7)), lambda: None),
+    ]
+    run_through(project, steps, events)
+    assert not project.manifest().lacks_tables(project.manifest().models)
+
+
+def test_a_table_that_gets_a_key_later_is_mirrored(
+    project: Project, broker: Broker, send: Callable[..., None], request: pytest.FixtureRequest
+) -> None:
+    send("orders", "c", *rows(1))
+    topic = f"{prefix_of(request)}.public.keyless"
+    broker.create_topic(topic, 1)
+    it = change("public.keyless", "c", rows(7)[0])
+    broker.produce(topic, [Message(_json(it["value"]))])
+    project.run(asks=True)
+    assert [warning.condition for warning in project.manifest().warnings] == ["table-unfit"]
+    broker.produce(topic, [Message(_json(it["value"]), _json(it["key"]))])
+    project.run(asks=True).check()
+    assert project.manifest().warnings == () and project.rows("public_keyless") == rows(7)
+
+
 def test_a_table_that_comes_is_not_added_to_a_run_of_some_of_the_group(
     project: Project, send: Callable[..., None]
 ) -> None:
