@@ -353,7 +353,7 @@ def _member_options(group: ModelGroup, table: SourceTable, defaults: Node) -> Me
         raise ProjectError.of(
             "group-key",
             f"Table '{table.name}' of stream '{group.stream}' has no primary key, and '{group.name}' needs one.",
-            fix=f"Give it one in the database, or its records one by the connector's message.key.columns; leave it out: "
+            fix="Give it one in the database, or its records one by the connector's message.key.columns; leave it out: "
             f"tables={{'exclude': ['{table.name}']}}; or give it a model of its own, in mode "
             f"'append', in {group.path.removesuffix('.sql')}.{group.tables.member_name(table)}.sql.",
             place=table.place,

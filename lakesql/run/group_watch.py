@@ -38,8 +38,8 @@ Ends = Mapping[str, Mapping[int, int]]
 @dataclass(slots=True)
 class WatchedFeed:
     """A feed whose topics are looked at every `every_s` seconds. `models` are those that read each topic, `ends` where
-    the topics ended when their models were woken last. `looked` has of each topic of which nobody knows a table how many
-    records it had when the project was read again for it. `ask` says where they end now."""
+    the topics ended when their models were woken last. `looked` has of each topic of which nobody knows a table how
+    many records it had when the project was read again for it. `ask` says where they end now."""
 
     ask: Callable[[], Ends]
     every_s: float
@@ -140,8 +140,8 @@ class GroupWatch:
     def _add_new(self, name: str, feed: WatchedFeed, sizes: Mapping[str, int]) -> None:
         """Read the project again, whose feed has other topics than before.
 
-        A topic is made before its first record comes, and that may say nothing of a table, as a truncate does. So one of
-        which nothing is known then is looked at again once it has twice as many records.
+        A topic is made before its first record comes, and that may say nothing of a table, as a truncate does. So one
+        of which nothing is known then is looked at again once it has twice as many records.
         """
         if self._reload is None:
             return
