@@ -117,7 +117,7 @@ class Database:
         if table.member.lower() in taken:
             table.name = f"{name} {self.made}"
         table.columns = {part: KEYS[part] for part in table.key}
-        for column in chance.sample(COLUMN_NAMES, chance.randrange(1, 9)):
+        for column in chance.sample(COLUMN_NAMES, chance.randrange(1, 6)):
             table.columns[column] = chance.choice(KINDS)
         if chance.random() < 0.4:
             table.columns["large"] = LARGE

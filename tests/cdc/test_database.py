@@ -219,16 +219,27 @@ def test_each_table_is_what_the_database_says(
                     else:
                         own_broker.kill()
                         own_broker.start()
+            database.signal(database.tables)
+            database.change(10)
+            time.sleep(chance.random() * 3)
+            say("kill connect within a chunk")
+            feed.connect.kill()
+            database.change(10)
+            feed.connect.start()
             say("read again", database.read_again())
             database.change(20)
             arrival.wait()
             time.sleep(10)
             arrival.wait()
+            deadline = time.monotonic() + 300
+            while (unequal := differences(mirror, database)) and time.monotonic() < deadline:
+                time.sleep(2)
+            say("kept fresh, but for", unequal, "dead letters", mirror.dead_letters())
             say("stop", runner.terminate(60))
             say("said", *sorted({e["text"] for run in runner.runs for e in of(run, "noted")})[:60], sep="\n  ")
         finally:
             runner.stop()
-        for _ in range(2):
+        for _ in range(1):
             code, events = mirror.run()
             say("code", code, *problems(events), sep="\n  ")
             (tmp_path / "statements.sql").write_text(";\n".join(database.statements))

@@ -139,6 +139,22 @@ def test_a_topic_that_says_nothing_of_its_table_at_first_is_looked_at_again(
     assert not project.manifest().lacks_tables(project.manifest().models)
 
 
+def test_a_table_keeps_its_name_when_another_comes_that_would_have_it(
+    project: Project, send: Callable[..., None]
+) -> None:
+    send("orders", "c", *rows(1))
+    project.run(asks=True).check()
+    send("Orders", "c", *rows(5))
+    send("orders", "c", *rows(2))
+    project.run(asks=True).check()
+    assert [warning.condition for warning in project.manifest().warnings] == ["table-unfit"]
+    assert project.rows("public_orders", "id") == rows(1, 2)
+    tables = {"rename": {"public.Orders": "public_orders_2"}}
+    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables=tables)
+    project.run(asks=True).check()
+    assert project.rows("public_orders_2", "id") == rows(5)
+
+
 def test_a_table_that_gets_a_key_later_is_mirrored(
     project: Project, broker: Broker, send: Callable[..., None], request: pytest.FixtureRequest
 ) -> None:

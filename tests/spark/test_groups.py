@@ -178,18 +178,3 @@ def test_a_table_with_a_dot_in_its_name_is_one_of_a_topic(project: Project) -> N
     project.record("all", events)
     project.run().check()
     assert (project.rows("plain", "id"), project.rows("dot", "id")) == (rows(1), rows(2))
-
-
-def test_a_table_keeps_its_name_when_another_comes_that_would_have_it(project: Project) -> None:
-    group(project)
-    send(project, "public.orders", "c", *rows(1))
-    project.run().check()
-    send(project, "public.Orders", "c", *rows(5))
-    send(project, "public.orders", "c", *rows(2))
-    manifest = project.manifest()
-    assert [warning.condition for warning in manifest.warnings if "Orders" in warning.what] == ["table-unfit"]
-    project.run().check()
-    assert project.rows("public_orders", "id") == rows(1, 2)
-    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"rename": {"public.Orders": "public_orders_2"}})
-    project.run().check()
-    assert project.rows("public_orders_2", "id") == rows(5)

@@ -114,9 +114,7 @@ class _Preparation:
             case TakeTombstones():
                 self._take_tombstones(step)
             case KeepRows(name=name, query=query):
-                # `select`: of a text as it stands, Spark does not find what is counted in the views that it names.
-                rows = self._session.sql(query.text(self._bounds)).select("*")
-                self._make_view(name, rows.localCheckpoint())
+                self._make_view(name, self._make_rows(query.text(self._bounds)))
                 self._is_of_table = True
             case Remember():
                 self._remember(step)
@@ -207,7 +205,7 @@ class _Preparation:
 
     def _fill_unsent(self, step: FillUnsent) -> None:
         if self._rows.counters.read().unsent:
-            filled = self._session.sql(step.query.text(self._bounds)).localCheckpoint()
+            filled = self._make_rows(step.query.text(self._bounds))
             self._unknown = filled.where(UNKNOWN)
             known = filled.where(step.known).drop(UNKNOWN)
             replace_view(known, step.name)
@@ -239,6 +237,14 @@ class _Preparation:
         if self._rows.feed.truncate or not self._keep(step.view).where(step.condition).isEmpty():
             check_source_table(self._sink, self._table, self._rows)
             self._remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
+
+    def _make_rows(self, query: str) -> DataFrame:
+        """The rows of a query, made now, once and for good.
+
+        `select`: of a text as it stands, Spark does not find what is counted in the views that it names, and who asks
+        for the counts waits for ever.
+        """
+        return self._session.sql(query).select("*").localCheckpoint()
 
     def _make_view(self, name: str, frame: DataFrame) -> None:
         if name == BATCH_VIEW and self._write.skips_older:
