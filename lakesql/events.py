@@ -101,7 +101,7 @@ class RowsWaiting:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsAbsent:
-    """Changes of a feed do not have columns that its stream declares, and NULL stands there. `undeclared` are columns
+    """Changes of a feed do not have columns that its stream has, and NULL stands there. `undeclared` are columns
     that they have and the stream does not: a column that was renamed is another one."""
 
     model: str
@@ -119,7 +119,7 @@ class ColumnsAbsent:
         spelled = {name.lower(): name for name in self.undeclared}
         same = tuple((name, spelled[name.lower()]) for name in self.absent if name.lower() in spelled)
         way_on = f". {_read_by_from(same)}" if same else ""
-        return f"changes lack {', '.join(self.absent)}, which the stream declares, and NULL stands there{have}{way_on}"
+        return f"changes lack {', '.join(self.absent)}, which the stream has, and NULL stands there{have}{way_on}"
 
 
 @dataclass(frozen=True, slots=True)

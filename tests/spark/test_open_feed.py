@@ -263,3 +263,14 @@ def test_declared_columns_that_changes_do_not_have_are_told(project: Project, en
     assert [row["note"] for row in project.rows("append_new_columns", "id")] == [None, None, None, "x"]
     assert ran.conditions("fail") == ["feed-changed"]
     assert project.rows("fail") == [] and project.snapshot_ids("fail") == []
+
+
+def test_a_column_that_changes_do_not_have_any_more_is_told(project: Project) -> None:
+    """Such as a generated one, which Postgres' log does not have and a snapshot does."""
+    feed(project)
+    project.record("s", [change("r", {"id": 1, "twice": 2}, id=LONG, twice=LONG)])
+    project.record("s", [change("u", {"id": 1}, id=LONG)])
+    ran = project.run().check()
+    assert project.rows("m") == [{"id": 1, "twice": None}]
+    (told,) = ran.of(ColumnsAbsent)
+    assert (told.model, told.batch, told.changes, told.absent, told.undeclared) == ("m", 1, 1, ("twice",), ())

@@ -28,7 +28,7 @@ def check_schemas(
     `feed-changed`, transient once `follow` knows the columns of an open stream: the model is compiled again, its table
     altered, and the batch written again, with all that is in it. Not so where the model says `fail`, or where no column
     can hold what came before and what comes now. With `ignore` other columns do not land, and what does not fit is a
-    dead letter. Where changes lack columns that a stream declares, that is told.
+    dead letter. Where changes lack columns that their stream has, that is told.
     """
     for stream, records in streams:
         changes = _differing(records)
@@ -37,7 +37,7 @@ def check_schemas(
         if not stream.is_open:
             _check_declared(model, batch, stream, changes, emit)
         elif model.config.on_schema_change != "ignore":
-            _check_open(model, stream, changes, follow)
+            _check_open(model, batch, stream, changes, follow, emit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,18 @@ def _renamed(absent: Iterable[str], undeclared: Iterable[str]) -> str:
     return f"Nothing of this batch was written. Instead of {', '.join(absent)} they have {', '.join(undeclared)}."
 
 
-def _check_open(model: Model, stream: Stream, changes: list[_Differing], follow: Follow) -> None:
+def _check_open(
+    model: Model, batch: int, stream: Stream, changes: list[_Differing], follow: Follow, emit: Emit
+) -> None:
     merged = merge_fields(
         [parse_field(text) for text in stream.schema_fields], map(parse_field, _names(each.fields for each in changes))
     )
-    if merged.columns == stream.columns and not merged.clashing:
-        return  # written in another way, and every value has its column
     gone = _names(each.gone for each in changes)
+    if merged.columns == stream.columns and not merged.clashing:  # written in another way, or a column is not written
+        count = sum(each.count for each in changes if each.gone)
+        if gone:
+            emit(ColumnsAbsent(model.name, stream.name, batch, count, gone, (), now_ms()))
+        return
     what = f"The schema of stream '{stream.name}' has changed: {'; '.join(merged.differences)}."
     renamed = f"{', '.join(gone)} is not in it: a column that was renamed is another one here." if gone else ""
     if merged.clashing:

@@ -399,7 +399,8 @@ def _new_fields(contract: Contract) -> Column:
 
     def told(said: Column) -> Column:
         new = F.array_except(said, known)
-        return F.when((said != known) & (F.size(new) > 0), F.struct(new.alias("fields"), gone.alias("gone")))
+        differs = (F.size(new) > 0) | (F.size(gone) > 0)
+        return F.when((said != known) & differs, F.struct(new.alias("fields"), gone.alias("gone")))
 
     return bound(F.transform(F.map_values(kinds), kind_text), told)
 
