@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +65,6 @@ def selected(manifest: Manifest, *words: str) -> list[str]:
 
 
 def record(table: str, row: dict[str, Any], topic: str = "shop.t", key: str = "id", **source: str) -> RawRecord:
-    import json
-
     event = {"op": "c", "after": row, "source": {"schema": "public", "table": table, **source}}
     fields = [{"field": name, "type": "int64"} for name in row]
     schema = {"fields": [{"field": "after", "fields": fields}]}
@@ -238,3 +238,58 @@ def test_a_table_that_was_found_and_does_not_fit_stops_no_other(tmp_path: Path) 
     assert [warning.condition for warning in manifest.warnings] == ["table-unfit"]
     assert sorted(manifest.models) == ["mirror.public_audit_a", "mirror.public_orders", "mirror.sales_orders"]
     assert manifest.lacks_tables(manifest.models)
+
+
+def test_a_table_that_was_only_truncated_is_not_known_yet(tmp_path: Path) -> None:
+    """It has no row, and no record says its key."""
+    feed = load(tmp_path).streams["shop"]
+    cleared = record("a", {"id": 1})
+    event = json.loads(cleared.value or b"")
+    event["payload"] |= {"op": "t", "after": None}
+    truncate = replace(cleared, key=None, value=json.dumps(event).encode())
+    assert tables_in([truncate], feed) == []
+    (table,) = tables_in([cleared, truncate], feed)
+    assert (table.key, len(table.schema_fields)) == (("id",), 1)
+
+
+def write_recorded(folder: Path, table: str, column: str = "id", topic: str = "") -> None:
+    """A record of a table that no file declares."""
+    place = folder / "recorded" / f"shop.public.{topic or table}"
+    place.mkdir(parents=True, exist_ok=True)
+    fields = [{"field": name, "type": "int64"} for name in dict.fromkeys(("id", column))]
+    payload = {"op": "c", "after": dict.fromkeys(("id", column), 1), "source": {"schema": "public", "table": table}}
+    value = {"schema": {"fields": [{"field": "after", "fields": fields}]}, "payload": payload}
+    line = {"value": value, "key": {"id": 1}, "partition": 0, "offset": len(list(place.iterdir())), "timestamp": 0}
+    (place / f"part-{len(list(place.iterdir()))}.jsonl").write_text(json.dumps(line) + "\n")
+
+
+def test_a_name_that_is_too_long_stops_no_other_table(tmp_path: Path) -> None:
+    write_recorded(tmp_path, "a" * 250, topic="long")
+    manifest = load(tmp_path)
+    assert [warning.condition for warning in manifest.warnings] == ["table-unfit"]
+    assert len(manifest.models) == 3 and manifest.lacks_tables(manifest.models)
+    renamed = load(tmp_path, rename={f"public.{'a' * 250}": "short"})
+    assert "mirror.short" in renamed.models and not renamed.lacks_tables(renamed.models)
+
+
+def test_a_column_that_no_table_has_is_declared_with_another_name(tmp_path: Path) -> None:
+    """As the advice says it."""
+    write_recorded(tmp_path, "dotted", "with.dot")
+    (warning,) = load(tmp_path).warnings
+    assert warning.condition == "table-unfit"
+    entry = '{stream: "shop", name: "public.dotted", topic: "shop.public.dotted", key: ["id"], columns: {…}}'
+    assert entry in warning.fix
+    columns = "{id: bigint, with_dot: {type: bigint, from: 'with.dot'}}"
+    declared = "source_tables: [" + entry.replace("{…}", columns) + "]"
+    manifest = load(tmp_path, {"streams/dotted.yml": declared})
+    assert manifest.warnings == () and "mirror.public_dotted" in manifest.models
+
+
+def test_tables_that_share_a_topic_take_each_its_own_changes(tmp_path: Path) -> None:
+    for table in ("größe", "gräße"):
+        write_recorded(tmp_path, table, topic="gr__e")
+    manifest = load(tmp_path, rename={"public.größe": "sizes"})
+    taken = {
+        name: manifest.streams[f"shop__{name}"].source_table for name in ("sizes", "public_gr__e", "public_orders")
+    }
+    assert taken == {"sizes": ("public.größe",), "public_gr__e": ("public.gräße",), "public_orders": ()}
