@@ -14,7 +14,6 @@ from tests.cdc.shapes import DAY, KINDS, LARGE, NARROW, WIDENED, Kind, plain
 from tests.servers.postgres import Postgres
 
 SIGNALS = "public.debezium_signal"
-MARKS = "public.marks"
 SCHEMAS = ("public", "Sales")
 TABLE_NAMES = (
     *("orders", "Orders", "line items", 'quo"ted', "select", "größe", "a-b", "a$b", "UPPER", "x" * 50),
@@ -90,7 +89,7 @@ class Database:
             'CREATE SCHEMA "Sales"',
             "CREATE TYPE mood AS ENUM ('sad', 'so-so', 'it''s fine')",
             f"CREATE TABLE {SIGNALS} (id text PRIMARY KEY, type text NOT NULL, data text)",
-            f"CREATE TABLE {MARKS} (id int PRIMARY KEY)",
+            "CREATE TABLE marks (id int PRIMARY KEY)",
         )
 
     def run(self, *statements: str) -> None:
@@ -296,14 +295,15 @@ class Database:
 
     def mark(self, number: int) -> None:
         """A row by which one sees in the feed that all before it has arrived."""
-        self.run(f"INSERT INTO {MARKS} VALUES ({number})")
+        self.run(f"INSERT INTO marks VALUES ({number})")
 
     def read_again(self) -> list[str]:
-        """Have the connector read the tables whose rows have changed without an event; which these are."""
+        """Have the connector read the tables whose rows have changed without an event, and the marks behind them; which
+        these are."""
         asked = [table for table in self.tables if table.unread]
         for table in asked:
             table.unread.clear()
-        self.signal(asked)
+        self.signal([*asked, Table("public", "marks", ("id",))])
         return [table.source for table in asked]
 
     def signal(self, tables: list[Table]) -> None:

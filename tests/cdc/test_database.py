@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.cdc.test_postgres import connector_to
 from tests.servers.broker import Broker
 from tests.servers.postgres import Postgres
 from tests.servers.process import running
-from tests.servers.runner import Runner, of
+from tests.servers.runner import Runner
 
 
 @pytest.fixture
@@ -46,109 +46,112 @@ def connector_of(postgres: Postgres, name: str) -> dict[str, str]:
     }
 
 
-class Arrival:
-    """Waits until all has arrived in the feed that was done until now."""
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A database and its feed, the mirror and its continuous run, and a file that says what was done."""
 
-    def __init__(self, feed: Feed[Postgres], database: Database) -> None:
-        self.feed, self.database, self.number = feed, database, 0
+    database: Database
+    feed: Feed[Postgres]
+    mirror: Mirror
+    runner: Runner
+    told: Path
 
-    def wait(self) -> None:
-        self.number += 1
-        self.database.mark(self.number)
-        wait_for(self.feed, f"{self.feed.name}.public.marks", f'"id":{self.number}}}')
+    def say(self, *words: object) -> None:
+        """Write down what happens: a failure is of use only with that."""
+        with self.told.open("a") as file:
+            print(time.strftime("%H:%M:%S"), *words, file=file)
+
+    def arrive(self, mark: int) -> None:
+        """Wait until all is in the feed that was done until now."""
+        self.database.mark(mark)
+        wait_for(self.feed, f"{self.feed.name}.public.marks", f'"id":{mark}}}')
         time.sleep(2)  # the other topics have it too
 
+    def change(self, chance: random.Random) -> None:
+        """Change rows and a shape, wait until some of it is mirrored, and change more."""
+        self.database.change(30)
+        if chance.random() < 0.8:
+            self.say("alter", self.database.alter())
+        self.database.change(10)
+        if self.runner.process.poll() is not None:  # it found no broker as it started
+            self.runner.start()
+        self.say("batches", wait_for_batches(self.runner, chance.randrange(1, 4)))
+        self.database.change(10)
 
-def differences(mirror: Mirror, database: Database) -> dict[str, str]:
-    """The tables that are not the database's, and how."""
-    found = {}
-    for table in database.tables:
-        wanted, has = database.rows(table), mirror.rows(table.member, list(table.columns))
-        if wanted != (has or []) or (has is None and wanted):
-            lacks = [row for row in wanted if row not in (has or [])]
-            more = [row for row in has or [] if row not in wanted]
-            names = f"{[f'{name} {kind.sql}' for name, kind in table.columns.items()]}"
-            found[table.source] = f"{names}: lacks {lacks[:3]} and has {more[:3]}" if has is not None else "is missing"
-    return found
+    def kill(self, chance: random.Random) -> None:
+        """End one of the programs as a crash does, and start it again."""
+        kind = chance.choice(["runner", "runner", "connect", "broker"])
+        self.say("kill", kind)
+        if kind == "runner":
+            self.runner.kill_both()
+            self.runner.start()
+        elif kind == "connect":
+            self.feed.connect.kill()
+            self.feed.connect.start()
+        else:
+            self.feed.broker.kill()
+            self.feed.broker.start()
+
+    def read_again(self, chance: random.Random) -> None:
+        """Ask for an incremental snapshot of all tables, between whose chunks rows change and the connector is killed,
+        and for one of those whose rows have changed without an event."""
+        self.database.signal(self.database.tables)
+        self.database.change(10)
+        time.sleep(chance.random() * 3)
+        self.feed.connect.kill()
+        self.database.change(10)
+        self.feed.connect.start()
+        self.say("read again", self.database.read_again())
+        self.database.change(20)
+
+    def check(self) -> None:
+        """A run of what is there ends with each table as it is in the database, and with nothing to say."""
+        code, events = self.mirror.run()
+        unequal, letters = self.differences(), self.mirror.dead_letters()
+        self.say("code", code, "different", unequal, "dead letters", letters)
+        (self.told.parent / "statements.sql").write_text(";\n".join(self.database.statements))
+        assert (code, unequal, letters) == (0, {}, {}), problems(events)
+
+    def differences(self) -> dict[str, str]:
+        """The tables that are not the database's, and how."""
+        found = {}
+        for table in self.database.tables:
+            wanted, has = self.database.rows(table), self.mirror.rows(table.member, list(table.columns))
+            if wanted == has or not (wanted or has):
+                continue
+            lacks = [row for row in wanted if row not in (has or ())]
+            more = [row for row in has or () if row not in wanted]
+            columns = [f"{name} {kind.sql}" for name, kind in table.columns.items()]
+            found[table.source] = f"{columns}: lacks {lacks[:3]}, has {'no such table' if has is None else more[:3]}"
+        return found
 
 
 def test_each_table_is_what_the_database_says(
     postgres: Postgres, own_broker: Broker, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    seed, count = pytestconfig.getoption("--database-seed"), pytestconfig.getoption("--database-tables")
-    rounds, kills = pytestconfig.getoption("--database-rounds"), pytestconfig.getoption("--database-kills")
-    chance, name = random.Random(seed), "many"
-    database = Database(postgres, seed)
-    database.make_tables(count)
+    option, name = pytestconfig.getoption, "many"
+    chance, database = random.Random(option("--database-seed")), Database(postgres, option("--database-seed"))
+    database.make_tables(option("--database-tables"))
     postgres.execute(f"CREATE PUBLICATION {name} FOR ALL TABLES WITH (publish_via_partition_root = true)")
     mirror = make_mirror(tmp_path / "project", own_broker, name, exclude=["public.debezium_signal"])
-    log = (tmp_path / "log.txt").open("w")
-
-    def say(*words: Any, sep: str = " ") -> None:
-        print(f"{time.strftime('%H:%M:%S')}", *words, sep=sep, file=log, flush=True)
-        print(f"{time.strftime('%H:%M:%S')}", *words, sep=sep, flush=True)
-
-    connector = connector_of(postgres, name)
+    runner, connector = Runner(mirror.directory, GROUP), connector_of(postgres, name)
     with feeding(name, postgres, own_broker, tmp_path / "connect", "debezium-postgres", connector) as feed:
-        arrival, runner = Arrival(feed, database), Runner(mirror.directory, GROUP)
+        scene = Scene(database, feed, mirror, runner, tmp_path / "told.txt")
         feed.connect.start()
+        scene.arrive(1)
+        scene.check()
+        runner.start()
         try:
-            arrival.wait()
-            say("first run")
-            code, events = mirror.run()
-            say("code", code, *problems(events), sep="\n  ")
-            say("differences", differences(mirror, database), mirror.dead_letters())
-            runner.start()
-            for number in range(rounds):
-                database.change(30)
-                if chance.random() < 0.8:
-                    say("alter", database.alter())
-                database.change(10)
-                if runner.process.poll() is not None:
-                    say("the runner has ended", runner.process.returncode)
-                    runner.start()
-                written = wait_for_batches(runner, chance.randrange(1, 4))
-                say("batches", written)
-                database.change(10)
-                time.sleep(chance.random() * 3)
-                if number < kills:
-                    kind = chance.choice(["runner", "runner", "connect", "broker"])
-                    say("kill", kind)
-                    if kind == "runner":
-                        runner.kill_both()
-                        runner.start()
-                    elif kind == "connect":
-                        feed.connect.kill()
-                        feed.connect.start()
-                    else:
-                        own_broker.kill()
-                        own_broker.start()
-            database.signal(database.tables)
-            database.change(10)
-            time.sleep(chance.random() * 3)
-            say("kill connect within a chunk")
-            feed.connect.kill()
-            database.change(10)
-            feed.connect.start()
-            say("read again", database.read_again())
-            database.change(20)
-            arrival.wait()
-            time.sleep(10)
-            arrival.wait()
-            deadline = time.monotonic() + 300
-            while (unequal := differences(mirror, database)) and time.monotonic() < deadline:
-                time.sleep(2)
-            say("kept fresh, but for", unequal, "dead letters", mirror.dead_letters())
-            say("stop", runner.terminate(60))
-            say("said", *sorted({e["text"] for run in runner.runs for e in of(run, "noted")})[:60], sep="\n  ")
+            for number in range(option("--database-rounds")):
+                scene.change(chance)
+                if number < option("--database-kills"):
+                    time.sleep(chance.random() * 3)
+                    scene.kill(chance)
+            scene.arrive(2)
+            scene.read_again(chance)
+            wait_for(feed, f"{name}.public.marks", '"snapshot":"incremental"')  # which were read last
+            scene.arrive(3)
+            runner.terminate(120)
         finally:
             runner.stop()
-        for _ in range(1):
-            code, events = mirror.run()
-            say("code", code, *problems(events), sep="\n  ")
-            (tmp_path / "statements.sql").write_text(";\n".join(database.statements))
-            unequal = differences(mirror, database)
-            for table, how in unequal.items():
-                say("DIFFERENT", table, how)
-            say("dead letters", mirror.dead_letters())
-    assert not unequal and code == 0
+        scene.check()
