@@ -65,11 +65,11 @@ def feeding(
         connect.stop()
 
 
-def wait_for(feed: Feed[Database], topic: str, text: str) -> list[dict[str, Any]]:
+def wait_for(feed: Feed[Database], topic: str, text: str, within_s: float = ARRIVES_WITHIN_S) -> list[dict[str, Any]]:
     """The events up to the first with this text in its value, in a topic that has one partition."""
     consumer = Consumer({"bootstrap.servers": feed.broker.servers, "group.id": "wait", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    deadline, events = time.monotonic() + ARRIVES_WITHIN_S, list[dict[str, Any]]()
+    deadline, events = time.monotonic() + within_s, list[dict[str, Any]]()
     try:
         while time.monotonic() < deadline:
             for message in consumer.consume(1_000, timeout=1):
@@ -81,7 +81,7 @@ def wait_for(feed: Feed[Database], topic: str, text: str) -> list[dict[str, Any]
                     return events
     finally:
         consumer.close()
-    raise AssertionError(f"{text} is not in {topic} after {ARRIVES_WITHIN_S} s")
+    raise AssertionError(f"{text} is not in {topic} after {within_s} s")
 
 
 def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]) -> list[Row]:

@@ -20,6 +20,9 @@ from tests.servers.postgres import Postgres
 from tests.servers.process import running
 from tests.servers.runner import Runner
 
+ARRIVES_WITHIN_S = 600
+"""The larger ones of these databases take their time."""
+
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
@@ -64,7 +67,7 @@ class Scene:
     def arrive(self, mark: int) -> None:
         """Wait until all is in the feed that was done until now."""
         self.database.mark(mark)
-        wait_for(self.feed, f"{self.feed.name}.public.marks", f'"id":{mark}}}')
+        wait_for(self.feed, f"{self.feed.name}.public.marks", f'"id":{mark}}}', ARRIVES_WITHIN_S)
         time.sleep(2)  # the other topics have it too
 
     def change(self, chance: random.Random) -> None:
@@ -149,7 +152,7 @@ def test_each_table_is_what_the_database_says(
                     scene.kill(chance)
             scene.arrive(2)
             scene.read_again(chance)
-            wait_for(feed, f"{name}.public.marks", '"snapshot":"incremental"')  # which were read last
+            wait_for(feed, f"{name}.public.marks", '"snapshot":"incremental"', ARRIVES_WITHIN_S)  # which were read last
             scene.arrive(3)
             runner.terminate(120)
         finally:
