@@ -77,7 +77,7 @@ STAMP, ZONED = (
 KINDS: tuple[Kind, ...] = (
     *(SMALL, WHOLE, LONG, REAL, DOUBLE, TEXT, SHORT, LARGE, NARROW, WIDE, DAY, STAMP, ZONED),
     Kind("numeric(5,0)", ("0", "99999", "-1"), Decimal),
-    Kind("numeric", ("0", "1.500", "-123456789012345678901234567890.125", "1e10", "0.00000001")),
+    Kind("numeric", ("0", "1.5", "-123456789012345678901234567890.125", "1e10", "0.00000001")),
     Kind("char(6)", ("'ab'", "''", "'abcdef'")),
     Kind("bytea", (r"'\x'", r"'\x00ff10'", "decode(repeat('ab', 3000), 'hex')"), lambda text: bytes.fromhex(text[2:])),
     Kind("boolean", ("true", "false"), lambda text: text == "t"),
