@@ -155,6 +155,29 @@ def test_a_table_keeps_its_name_when_another_comes_that_would_have_it(
     assert project.rows("public_orders_2", "id") == rows(5)
 
 
+def test_a_table_that_comes_into_the_topic_of_another_is_pulled(
+    project: Project, broker: Broker, request: pytest.FixtureRequest
+) -> None:
+    topic = f"{prefix_of(request)}.public.gr__e"
+    broker.create_topic(topic, 1)
+
+    def produce(table: str, number: int) -> None:
+        it = change(f"public.{table}", "c", rows(number)[0])
+        broker.produce(topic, [Message(_json(it["value"]), _json(it["key"]))])
+
+    produce("größe", 1)
+    project.run(asks=True).check()
+    produce("gräße", 2)
+    produce("größe", 3)
+    (problem,) = project.run(asks=True).finished("mirror.public_gr__e").problems
+    assert problem.condition == "mixed-source-tables" and problem.fix.endswith("lakesql schema pull shop")
+    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"rename": {"public.gräße": "other"}})
+    pull_schemas(project.manifest(asks=True), ["shop"])
+    project.run(asks=True).check()
+    assert project.rows("public_gr__e", "id") == rows(1, 3)
+    assert project.rows("other", "id") == rows(2)
+
+
 def test_a_table_that_gets_a_key_later_is_mirrored(
     project: Project, broker: Broker, send: Callable[..., None], request: pytest.FixtureRequest
 ) -> None:
