@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Event, Noted
 from lakesql.run.models import NOT_KEPT_FRESH
 from lakesql.run.schemas import pull_schemas
@@ -171,8 +172,11 @@ def test_a_table_that_comes_into_the_topic_of_another_is_pulled(
     produce("größe", 3)
     (problem,) = project.run(asks=True).finished("mirror.public_gr__e").problems
     assert problem.condition == "mixed-source-tables" and problem.fix.endswith("lakesql schema pull shop")
-    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"rename": {"public.gräße": "other"}})
     pull_schemas(project.manifest(asks=True), ["shop"])
+    with pytest.raises(ProjectError) as caught:
+        project.manifest()
+    assert [each.condition for each in caught.value.problems] == ["duplicate-name"]
+    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"rename": {"public.gräße": "other"}})
     project.run(asks=True).check()
     assert project.rows("public_gr__e", "id") == rows(1, 3)
     assert project.rows("other", "id") == rows(2)
