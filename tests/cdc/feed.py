@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -82,6 +83,19 @@ def wait_for(feed: Feed[Database], topic: str, text: str, within_s: float = ARRI
     finally:
         consumer.close()
     raise AssertionError(f"{text} is not in {topic} after {within_s} s")
+
+
+def wait_for_changes(feed: Feed[Database], topic: str, insert: Callable[[int], None]) -> None:
+    """Return when the connector has read all rows that were there, and follows the log: a row that is inserted then
+    arrives as a change. `insert` makes one with a number of its own."""
+    deadline = time.monotonic() + 5 * ARRIVES_WITHIN_S
+    for number in count(1_000):
+        insert(number)
+        try:
+            wait_for(feed, topic, '"op":"c"', 5)
+            return
+        except AssertionError:  # a snapshot has read it, or will
+            assert time.monotonic() < deadline, "the connector does not follow the log"
 
 
 def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]) -> list[Row]:

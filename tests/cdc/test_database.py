@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cdc.feed import JSON, Feed, feeding, wait_for
+from tests.cdc.feed import JSON, Feed, feeding, wait_for, wait_for_changes
 from tests.cdc.many_tables import SIGNALS, Database
 from tests.cdc.mirror import GROUP, Mirror, make_mirror, problems, wait_for_batches
 from tests.cdc.test_postgres import connector_to
@@ -145,6 +145,7 @@ def test_each_table_is_what_the_database_says(
     with feeding(name, postgres, own_broker, tmp_path / "connect", "debezium-postgres", connector) as feed:
         scene = Scene(database, feed, mirror, runner, tmp_path / "told.txt")
         feed.connect.start()
+        wait_for_changes(feed, f"{name}.public.marks", database.mark)
         scene.arrive(1)
         scene.check()
         runner.start()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cdc.feed import JSON, feeding, wait_for
+from tests.cdc.feed import JSON, feeding, wait_for, wait_for_changes
 from tests.cdc.mirror import Mirror, make_mirror, problems
 from tests.cdc.shapes import Kind, plain
 from tests.servers.broker import Broker
@@ -181,6 +181,9 @@ def test_each_table_of_mariadb_is_what_it_says(
             assert (code, mirror.dead_letters()) == (0, {}), problems(events)
 
         feed.connect.start()
+        wait_for_changes(
+            feed, f"{NAME}.shop.marks", lambda number: mariadb.execute(f"INSERT INTO marks VALUES ({number})")
+        )
         source.change(10)
         check(1)
         for name in NAMES[4:]:
