@@ -58,8 +58,8 @@ def cpu_seconds() -> float:
     """The CPU time of this process, of its Java and of the Python that this has started, until now: what others on the
     machine do counts little in it."""
     java = java_class("java.lang.ProcessHandle").current().pid()
-    for pid in _family(java):
-        _ticks[pid] = max(_ticks.get(pid, 0), _ticks_of(pid))
+    for pid in family(java):
+        _ticks[pid] = max(_ticks.get(pid, 0), ticks_of(pid))
     return time.process_time() + sum(_ticks.values()) / os.sysconf("SC_CLK_TCK")
 
 
@@ -67,7 +67,7 @@ _ticks: dict[int, int] = {}
 """The CPU time of each process that was seen: those of them that have ended since have used it too."""
 
 
-def _ticks_of(pid: int) -> int:
+def ticks_of(pid: int) -> int:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has ended
@@ -75,14 +75,14 @@ def _ticks_of(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """A process, and those that it has started, and so on."""
     try:
         files = [*Path(f"/proc/{pid}/task").glob("*/children")]
         children = [int(child) for file in files for child in file.read_text().split()]
     except OSError:  # it has ended
         return [pid]
-    return [pid, *(each for child in children for each in _family(child))]
+    return [pid, *(each for child in children for each in family(child))]
 
 
 def report_failure(event: Event) -> None:

@@ -16,12 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesql.clock import now_ms
-from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.broker import Broker, Brokers
 from lakesql.errors import LakesqlError, first_line
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import Every
 from lakesql.run.columns import cluster_of
+from lakesql.source.origin import StreamOrigin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 SHORTEST_MS = 100
 """No feed is looked at more often, whatever the trigger."""
+
+DESCRIBES_EVERY_S = 60.0
+"""How long a partition that was added to a topic may be there before it is looked at."""
 
 Ends = Mapping[str, Mapping[int, int]]
 """The offset behind the last record of each partition, by topic."""
@@ -103,6 +107,11 @@ class GroupWatch:
             woken, self._woken = self._woken, []
         return woken
 
+    def ends_of(self, topics: Iterable[str]) -> Ends:
+        """Where topics ended when their models were woken last, of those that have woken any."""
+        wanted = set(topics)
+        return {topic: ends for feed in self._feeds.values() for topic, ends in feed.ends.items() if topic in wanted}
+
     def close(self) -> None:
         """Look no more."""
         self._closed.set()
@@ -166,6 +175,31 @@ class GroupWatch:
         self._emit(Noted(text, now_ms()))
 
 
+class _Ends:
+    """Where the topics of a feed end, as its `broker` says. Which partitions they have is asked when there are others
+    than before, and every `DESCRIBES_EVERY_S`."""
+
+    def __init__(self, broker: Callable[[], Broker], origin: StreamOrigin) -> None:
+        self._broker, self._origin = broker, origin
+        self._names: frozenset[str] = frozenset()
+        self._ask: Callable[[], Ends] | None = None
+        self._described_at = 0.0
+
+    def ask(self) -> Ends:
+        """They. Raises what a broker raises that does not answer, and where a topic is gone that the feed names."""
+        broker = self._broker()
+        names = frozenset(self._origin.find_topics(broker.topic_names))
+        is_old = time.monotonic() - self._described_at > DESCRIBES_EVERY_S
+        if self._ask is None or names != self._names or is_old:
+            self._ask = broker.asking_ends(broker.find_topics(self._origin).values())
+            self._names, self._described_at = names, time.monotonic()
+        try:
+            return self._ask()
+        except Exception:
+            self._ask = None  # it may have been made of topics that were made anew since
+            raise
+
+
 def _watched(session: SparkSession, brokers: Brokers, manifest: Manifest, name: str) -> WatchedFeed | None:
     """What is looked at of a feed; nothing where no broker has it."""
     stream = manifest.streams[name]
@@ -180,9 +214,5 @@ def _watched(session: SparkSession, brokers: Brokers, manifest: Manifest, name: 
             models.setdefault(topic, []).append(model.name)
     triggers = [model.trigger.interval_ms for model in members if isinstance(model.trigger, Every)]
     every_ms = min(triggers, default=manifest.target.trigger.length_ms)
-
-    def ask() -> Ends:
-        broker = brokers.of(session._jvm, cluster)
-        return broker.end_offsets(broker.find_topics(stream.origin).values())
-
+    ask = _Ends(lambda: brokers.of(session._jvm, cluster), stream.origin).ask
     return WatchedFeed(ask, max(every_ms, SHORTEST_MS) / 1000, models)

@@ -88,6 +88,10 @@ class Jobs(Protocol):
         """Whether the model, whose job has ended well, waits until something has come for it."""
         return False
 
+    def rest(self, model: str) -> None:
+        """The model rests until something has come for it: others may have what was held for it meanwhile."""
+        self.release(model)
+
     def runs_together(self, model: str) -> bool:
         """Whether the model runs as long as the others of its group, however many these are, and none without it."""
         return False

@@ -41,9 +41,12 @@ from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.refresh_job import RefreshJob
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
-from lakesql.run.together import GroupRounds, check_whole, consistent_group
+from lakesql.run.together import GroupRounds, check_whole, consistent_group, seated_alone
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not
+    from pyspark.sql import SparkSession
+
+    from lakesql.engine.batch.sink import Sink
     from lakesql.run.group_watch import GroupWatch
     from lakesql.run.seeds_first import SeedsFirst
 
@@ -179,6 +182,16 @@ def run_selects(
     return all(run.status != "error" for run in runs.values())
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a query is started with: where its batches go, its session, and the number of the lease that it began
+    under."""
+
+    sink: Sink
+    session: SparkSession
+    lease: int
+
+
 JobsBy = Callable[["ModelJobs"], StartJob]
 """Makes what starts other jobs than the models' own, beside or around `ModelJobs.start_model`."""
 
@@ -187,7 +200,8 @@ JobsBy = Callable[["ModelJobs"], StartJob]
 class ModelJobs:
     """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts in their place.
 
-    `prepared` are the checkpoints that streams have run from. `changes` are those of the tables that its views read.
+    `prepared` are the checkpoints that streams have run from, `running` the queries of models that rest in between, and
+    `kept` what those that rest are started with again. `changes` are those of the tables that its views read.
     `told` are the models of which it was said that they wait for a table, and `ended` those that make none any more.
     """
 
@@ -199,6 +213,8 @@ class ModelJobs:
     watch: GroupWatch | None = None
     prepared: dict[str, str] = field(default_factory=dict)
     changes: SharedChanges = field(default_factory=SharedChanges)
+    running: dict[str, _Prepared] = field(default_factory=dict)
+    kept: dict[str, _Prepared] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     rounds: GroupRounds = field(init=False)
@@ -281,6 +297,8 @@ class ModelJobs:
             return None
         if not self.claim(model, emit, patient=self.continuous):
             return None
+        if not alone and (again := self._start_again(model)) is not None:
+            return again
         accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
         manifest = self._manifest_of(model)
         context = replace(
@@ -292,21 +310,42 @@ class ModelJobs:
         bound = self.selects[model] = context.current(self.selects[model], partial(_compile, model))
         finish_rebuild(context, bound.select)
         sink = prepare_model(context, session, bound, checkpoint, self.prepared.get(model, ""))
-        sink = sink if group is None else self.rounds.seated(group, sink, session)
-        query = ModelQuery(sink, takes_files=True)
-        self.prepared[model] = query.sink.progress.checkpoint
-        rests = self.rests(model)
-        trigger = bound.select.model.trigger if self.continuous and not rests else AvailableNow()
-        if self.continuous and isinstance(trigger, AvailableNow) and not rests:
+        if self.continuous and not self.rests(model) and isinstance(bound.select.model.trigger, AvailableNow):
             emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
+        if group is not None:
+            sink = self.rounds.seated(group, sink, session)
+        return self._start_query(_Prepared(sink, session, self.leases.number(model)))
+
+    def _start_query(self, prepared: _Prepared) -> ModelQuery:
+        """The query over what was prepared, running: until all is read, where its model rests then."""
+        sink, session, model = prepared.sink, prepared.session, prepared.sink.model
+        rests = self.rests(model.name)
+        if sink.seat is None:
+            ends_of = self.watch.ends_of if self.watch is not None else None
+            sink = seated_alone(sink, session, self.context.brokers, ends_of)
+        query = ModelQuery(sink, takes_files=True, rests=rests)
+        self.prepared[model.name] = query.sink.progress.checkpoint
         try:
-            query.start(session, trigger)
+            query.start(session, model.trigger if self.continuous and not rests else AvailableNow())
         except Exception:
             while query.is_active():  # a stateful model's second query did not start
                 query.request_stop()
                 time.sleep(POLL_S)
             raise
+        if rests:
+            self.running[model.name] = replace(prepared, sink=query.sink)
         return query
+
+    def _start_again(self, model: str) -> ModelQuery | None:
+        """The query of a model that has rested, with all that it was prepared with; None where that may not be so any
+        more: another runner has had the model meanwhile, or a stream has other columns."""
+        kept = self.kept.pop(model, None)
+        if kept is None or self.leases.number(model) != kept.lease + 1:
+            return None
+        streams, fields = kept.sink.select.streams, self.context.schema_fields
+        if any(streams[name].schema_fields != fields[name] for name in streams.keys() & fields.keys()):
+            return None
+        return self._start_query(replace(kept, lease=kept.lease + 1))
 
     def _together(self, model: str) -> ModelGroup | None:
         """The group that a model is one of, if the tables of this one change together."""
@@ -369,8 +408,16 @@ class ModelJobs:
         """Give the lease back, for as long as the rebuild takes with it."""
         self.leases.give_way(model)
 
+    def rest(self, model: str) -> None:
+        """Give the leases back, and keep what the model is started with again."""
+        prepared = self.running.get(model)
+        self.release(model)
+        if prepared is not None:
+            self.kept[model] = prepared
+
     def release(self, model: str) -> None:
         """Give the leases back."""
+        self.running.pop(model, None)
         self.ended.add(model)
         if (group := self._together(model)) is not None:
             self.rounds.give_up(group)

@@ -363,7 +363,7 @@ class Supervisor:
         if run.set_aside:
             self._emit(run, Noted("goes on, with all that it has missed", self.clock.epoch(), run.tally.name))
         run.is_resting, run.set_aside = not run.has_more, ()
-        self.jobs.release(run.tally.name)
+        self.jobs.rest(run.tally.name)
 
     def _judge(self, run: ModelRun) -> None:
         """Say how well the table is, where that has changed, and from time to time where it is not well."""

@@ -12,11 +12,13 @@ from lakesql.clock import now_ms
 from lakesql.engine.ledger.commit import Publication, discard
 from lakesql.engine.ledger.commit_together import commit_of, publish_together
 from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.planned_files import name_some
 from lakesql.engine.sources.topic_places import TopicPlaces
 from lakesql.engine.sources.transactions import TransactionLog
 from lakesql.engine.together.rounds import Rounds
 from lakesql.engine.together.seat import Seat
+from lakesql.engine.together.topic_batches import TopicBatches
 from lakesql.engine.together.transaction_feed import GroupTopics, TransactionFeed
 from lakesql.errors import Problem, RunError
 from lakesql.events import Noted
@@ -27,6 +29,8 @@ from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.columns import cluster_of
+from lakesql.source.cluster import Offsets
+from lakesql.source.kafka import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +49,26 @@ def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:
     if not group.config.consistent or cluster_of(manifest.target, manifest.streams[group.stream]) is None:
         return None
     return group
+
+
+def seated_alone(
+    sink: Sink, session: SparkSession, brokers: Brokers, ends_of: Callable[[Iterable[str]], Offsets] | None
+) -> Sink:
+    """The query of one of a group's models with batches of its own; as it was where it does not read topics of one
+    stream. `ends_of` says where topics ended when the model was woken, of those that have woken it."""
+    if sink.model.member is None or sink.select.query.stateful or len(sink.bindings) > 1:
+        return sink
+    (binding,) = sink.bindings
+    if not isinstance(binding.source, Kafka):
+        return sink
+    places = TopicPlaces(session, brokers, binding, sink.model.name)
+    topics = binding.stream.origin.given
+
+    def look() -> Offsets:
+        seen = {} if ends_of is None else ends_of(topics)
+        return seen if topics and seen.keys() == set(topics) else places.find_ends()
+
+    return replace(sink, seat=TopicBatches(places, look, binding.stream.max_per_batch))
 
 
 def check_whole(manifest: Manifest, models: Iterable[str]) -> None:

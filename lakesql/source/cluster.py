@@ -86,6 +86,20 @@ def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
     }
 
 
+def find_share(lag: Offsets, limit: int | None) -> dict[str, dict[int, int]]:
+    """How many of the offsets that it is behind each partition gives to a batch of at most `limit`; all without one.
+
+    Each gives the same share of what it has, and at least one, so that none waits for another.
+    """
+    total = sum(sum(partitions.values()) for partitions in lag.values())
+    if limit is None or total <= limit:
+        return {topic: dict(partitions) for topic, partitions in lag.items()}
+    return {
+        topic: {partition: min(behind, max(1, behind * limit // total)) for partition, behind in partitions.items()}
+        for topic, partitions in lag.items()
+    }
+
+
 def find_held(ends: Offsets, readable: Offsets) -> dict[str, dict[int, int]]:
     """The partitions of which a reader may not see all up to `ends`, and from where on not.
 

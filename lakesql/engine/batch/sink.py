@@ -22,7 +22,7 @@ from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import Parsing
-from lakesql.engine.together.seat import Seat
+from lakesql.engine.together.topic_batches import TopicBatches
 from lakesql.events import Emit
 from lakesql.model.model import Model
 
@@ -36,8 +36,8 @@ class Sink:
 
     `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
     model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
-    again, where the batch is their replay. `located` knows where the tables that are read have their files. `seat` is
-    the model's place in its group, where the tables of this one are committed together. `follow` is told of the columns
+    again, where the batch is their replay. `located` knows where the tables that are read have their files. `seat`
+    plans the batches of a model of a group, and commits them. `follow` is told of the columns
     that an open stream has from now on. `reached` is told before each step which one it is, and raises where this
     runner must not continue. `parsing` parses the batches.
     """
@@ -56,7 +56,7 @@ class Sink:
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
     located: Locations = field(default_factory=Locations)
-    seat: Seat | None = None
+    seat: TopicBatches | None = None
     follow: Follow = lambda stream, schema_fields: None
     reached: Callable[[Step], None] = lambda step: None
     parsing: Parsing = field(init=False)

@@ -104,12 +104,14 @@ class ModelQuery:
     """The running query of a model; a stateful model has a second one beside it that writes its dead letters.
 
     It stops between batches: a stop in the middle of one makes Spark print what looks like a crash. If it
-    `takes_files`, those that were read are moved or deleted where their stream says so.
+    `takes_files`, those that were read are moved or deleted where their stream says so. One that `rests` is started
+    again and again, whenever there is something to read, and its table is maintained as that of one that goes on.
     """
 
-    def __init__(self, sink: Sink, takes_files: bool = False) -> None:
+    def __init__(self, sink: Sink, takes_files: bool = False, rests: bool = False) -> None:
         self.sink = sink
         self._takes_files = takes_files
+        self._rests = rests
         self._taken: TakenFiles | None = None
         self._is_to_follow = threading.Event()
         self._batches = _WrittenBatches()
@@ -124,7 +126,7 @@ class ModelQuery:
         self._taken = self._open_taken(session)
         self.sink = _without_unreadable(session, self.sink)
         self.sink = _named(self.sink, self._ends_by_itself)
-        self.sink = _evened(self.sink) if self._ends_by_itself else self.sink
+        self.sink = _evened(self.sink) if self._ends_by_itself and self.sink.seat is None else self.sink
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
         open_files = partial(CheckpointFiles, session)
@@ -233,7 +235,7 @@ class ModelQuery:
         """Where the query ends by itself, say what waits in its state, and maintain the model's tables, once it has."""
         sink, keeper, batches = self.sink, self.sink.keeper, self._batches
         is_stateful = sink.select.query.stateful
-        if not self._ends_by_itself or (keeper is None and not is_stateful and self._taken is None):
+        if self._rests or not self._ends_by_itself or (keeper is None and not is_stateful and self._taken is None):
             return
 
         def at_end() -> None:
@@ -274,6 +276,7 @@ class ModelQuery:
     ) -> Callable[[DataFrame, int], None]:
         """What is done with each batch."""
         batches = self._batches
+        takes_all = isinstance(trigger, AvailableNow) and not self._rests
 
         def handle(batch_rows: DataFrame, batch: int) -> None:
             if batches.stopping.is_set():
@@ -286,7 +289,7 @@ class ModelQuery:
                     head = write(sink, batch_rows, batch)
                     self._is_to_follow.set()
                     if head is not None and sink.keeper is not None:
-                        is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
+                        is_behind = takes_all or _is_full(sink)
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
             except BatchPutOffError:
                 sink.moves.is_open = None  # by what the tables say, and not by what this try has seen
@@ -335,7 +338,8 @@ def _named(sink: Sink, is_bounded: bool) -> Sink:
     identity = sink.progress.identity
     is_rebuild = REBUILD_SUFFIX in identity.folder.rpartition("/")[2]
     owner = "" if is_rebuild else identity.owner
-    return sink.over(tuple(replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings))
+    named = tuple(replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings)
+    return sink if named == sink.bindings else sink.over(named)  # one that is started again knows how it parses
 
 
 def _evened(sink: Sink) -> Sink:

@@ -123,6 +123,11 @@ class Leases:
         """Whether this runner has claimed the model's lease, and has not seen that it lost it."""
         return model in self._held
 
+    def number(self, model: str) -> int:
+        """How many leases of the model there were before the one that this runner holds: where it gave one back and
+        has the next one, nobody had the model in between."""
+        return self._held[model].number
+
     def check(self, model: str) -> None:
         """Raise where the lease is not this runner's any more (`lease-lost`). Asks nobody unless it has slept."""
         lease = self._held.get(model)
@@ -190,7 +195,7 @@ class _Lease:
     def __init__(self, model: str, files: CheckpointFiles, number: int, me: Holder, clock: Callable[[], float]) -> None:
         self._model = model
         self._files = files
-        self._number = number
+        self.number = number
         self._me = me
         self._clock = clock
         self._renewed = clock()
@@ -226,12 +231,12 @@ class _Lease:
             names = self._files.names()
             newest = max(numbers_of(names), default=-1)
             self.is_wanted = WANTED in names
-            if newest > self._number:
+            if newest > self.number:
                 holder = read_holder(self._files, newest)
                 self._taken_by = str(holder) if holder else "another runner"
                 return
             self._me = replace(self._me, beat=self._me.beat + 1)
-            self._files.write(str(self._number), _dump(self._me))
+            self._files.write(str(self.number), _dump(self._me))
         except Exception as error:  # whatever the storage raises: the next renewal tries again, `check` counts the time
             _log.warning("The lease of %s was not renewed: %s", self._model, first_line(error))
         else:
@@ -245,10 +250,10 @@ class _Lease:
 
     def _release(self) -> None:
         try:
-            if newest_holder(self._files) == self._number:
-                self._files.write(str(self._number), _dump(replace(self._me, is_released=True)))
+            if newest_holder(self._files) == self.number:
+                self._files.write(str(self.number), _dump(replace(self._me, is_released=True)))
                 for number in numbers_of(self._files.names()):
-                    if number < self._number:
+                    if number < self.number:
                         self._files.remove(str(number))
         except Exception as error:  # it passes on by itself
             _log.warning("The lease of %s was not given back: %s", self._model, first_line(error))

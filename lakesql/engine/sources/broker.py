@@ -68,14 +68,13 @@ class Broker:
 
     def topic_names(self) -> frozenset[str]:
         """All topics that the connection's user may see, without Kafka's own."""
-        return frozenset(map(str, self._ask(lambda: self._admin.listTopics().names())))
+        names = str(self._ask(lambda: self._admin.listTopics().names()).toString())  # of which none has a comma
+        return frozenset(filter(None, names.strip("[]").split(", ")))
 
     def topics(self, names: Collection[str], place: Place | None = None) -> dict[str, Topic]:
         """The topics of these names. Raises `RunError` with each that there is not (`unknown-topic`)."""
         return {
-            name: Topic(
-                name, _id_of(described), tuple(sorted(int(each.partition()) for each in described.partitions()))
-            )
+            name: Topic(name, _id_of(described), tuple(range(int(described.partitions().size()))))
             for name, described in self._describe(names, place).items()
         }
 
@@ -122,23 +121,40 @@ class Broker:
             for topic, partitions in found.items()
         }
 
+    def asking_ends(self, topics: Collection[Topic]) -> Callable[[], dict[str, dict[int, int]]]:
+        """What `end_offsets` asks, for who asks again and again: by three calls of Java however many topics there
+        are."""
+        return self._asking(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest())
+
     def _offsets(self, topics: Collection[Topic], spec: Any, level: str = "") -> dict[str, dict[int, int]]:
+        return self._asking(topics, spec, level)()
+
+    def _asking(self, topics: Collection[Topic], spec: Any, level: str = "") -> Callable[[], dict[str, dict[int, int]]]:
         place, isolation = self._class(f"{_KAFKA}common.TopicPartition"), self._class(f"{_KAFKA}common.IsolationLevel")
-        wanted = {
-            (topic.name, partition): place(topic.name, partition) for topic in topics for partition in topic.partitions
-        }
         level = level or client_options(self._connection)["isolation.level"]
         options = self._class(f"{_KAFKA}clients.admin.ListOffsetsOptions")(isolation.valueOf(level.upper()))
-        request = dict.fromkeys(wanted.values(), spec)
-        try:
-            answers = self._ask(lambda: self._admin.listOffsets(request, options).all())
-        except _NoSuchTopicError:  # deleted since it was described
-            there = self.topic_names()
-            raise RunError([self._no_topic(topic.name, None) for topic in topics if topic.name not in there]) from None
-        found: dict[str, dict[int, int]] = {topic.name: {} for topic in topics}
-        for (topic, partition), key in wanted.items():
-            found[topic][partition] = int(answers.get(key).offset())
-        return found
+        wanted = [(topic.name, partition) for topic in topics for partition in topic.partitions]
+        request = self._class("java.util.HashMap")()
+        for topic, partition in wanted:
+            request.put(place(topic, partition), spec)
+
+        def ask() -> dict[str, dict[int, int]]:
+            try:
+                answers = self._ask(lambda: self._admin.listOffsets(request, options).all())
+            except _NoSuchTopicError:  # deleted since it was described
+                there = self.topic_names()
+                gone = [self._no_topic(topic.name, None) for topic in topics if topic.name not in there]
+                raise RunError(gone) from None
+            known = {(topic, int(number)): int(at) for topic, number, at in _OFFSET.findall(str(answers.toString()))}
+            found: dict[str, dict[int, int]] = {topic.name: {} for topic in topics}
+            for topic, partition in wanted:
+                at = known.get((topic, partition))
+                if at is None:  # another version of the client says it in other words
+                    at = int(answers.get(place(topic, partition)).offset())
+                found[topic][partition] = at
+            return found
+
+        return ask
 
     def read_newest(self, topics: Collection[Topic], count: int) -> list[RawRecord]:
         """About the newest `count` records of the topics, of each partition its share, in the order of their age.
@@ -247,6 +263,10 @@ class Brokers:
             broker = open_broker(jvm, connection)
             self._open.append((connection, broker))
             return broker
+
+
+_OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+),")
+"""An offset in what a map of them is as a text: one call of Java for all of them, where each takes two."""
 
 
 def _id_of(described: Any) -> str:

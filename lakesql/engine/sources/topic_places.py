@@ -45,10 +45,15 @@ class TopicPlaces:
         if start is None and not self.begins_early():  # it only notes where it begins
             return read_between(self._session, self._connection, ends, ends)
         return read_between(
-            self._session, self._connection, self._starts(numbered(start), ends), ends, must_have_all=True
+            self._session, self._connection, self.starts(numbered(start), ends), ends, must_have_all=True
         )
 
-    def _starts(self, start: Offsets, end: Offsets) -> Offsets:
+    def find_ends(self) -> Offsets:
+        """Where the topics end now."""
+        broker = self._brokers.of(self._session._jvm, self._connection)
+        return broker.end_offsets(broker.find_topics(self._stream.origin, self._stream.place).values())
+
+    def starts(self, start: Offsets, end: Offsets) -> Offsets:
         """Where to read from in each partition of `end`: in one that is new from its first record on."""
         new = [topic for topic, ends in end.items() if start.get(topic, {}).keys() != ends.keys()]
         if not new:

@@ -9,22 +9,23 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from lakesql.engine.ledger.commit import Publication
-from lakesql.engine.sources.spark_source import PlannedBatches
-from lakesql.engine.sources.topic_places import TopicPlaces, position_of
+from lakesql.engine.sources.topic_places import TopicPlaces
 from lakesql.engine.together.rounds import Rounds, Standing
+from lakesql.engine.together.topic_batches import TopicBatches
 from lakesql.ledger.entry import Snapshot
 from lakesql.source.cluster import Offsets
 from lakesql.source.stream_state import Position
 
 
-class Seat(PlannedBatches):
+class Seat(TopicBatches):
     """The batches of one model, which end and are committed with those of the others.
 
     `latest` says where topics ended when they were looked at last.
     """
 
     def __init__(self, model: str, places: TopicPlaces, rounds: Rounds, latest: Callable[[], Offsets]) -> None:
-        self._model, self._places, self._rounds, self._latest = model, places, rounds, latest
+        super().__init__(places, latest, limit=None)
+        self._model, self._rounds = model, rounds
         rounds.join(model)
 
     def find_last(self, position: Position) -> Position:
@@ -67,14 +68,9 @@ class Seat(PlannedBatches):
 
     def report(self, position: Position) -> Mapping[str, Any]:
         """Where it stands, and where its topics ended when they were looked at last."""
-        if not position:
-            return {}
-        latest = position_of(self._latest())
-        return {"endOffset": position, "latestOffset": {topic: latest.get(topic, {}) for topic in position}}
+        self._latest = self._look()
+        return super().report(position)
 
     def close(self) -> None:
         """Leave the rounds, at least for now."""
         self._rounds.leave(self._model)
-
-    def _notes_start(self, position: Position) -> bool:
-        return position is None and not self._places.begins_early()

@@ -1,0 +1,78 @@
+"""The batches of a model over Kafka's topics, planned without a streaming query of Spark's.
+
+A streaming query is made, analysed and closed for each start, which costs more than a batch of a few records does. A
+model of a group starts whenever its topic has grown: what it was prepared with is kept, and a batch is planned by
+where the topic ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from lakesql.engine.ledger.commit import Publication, publish
+from lakesql.engine.sources.spark_source import PlannedBatches
+from lakesql.engine.sources.topic_places import TopicPlaces, position_of
+from lakesql.ledger.entry import Snapshot
+from lakesql.progress.position import even_limit
+from lakesql.source.cluster import Offsets, find_share, lag_of, numbered
+from lakesql.source.stream_state import Position
+
+
+class TopicBatches(PlannedBatches):
+    """The batches of one model, each of at most `limit` records.
+
+    `look` says where the topics end now. A stream that begins elsewhere than with the first record there is notes first
+    where, in a batch of no records.
+    """
+
+    def __init__(self, places: TopicPlaces, look: Callable[[], Offsets], limit: int | None) -> None:
+        self._places, self._look, self._limit, self._size = places, look, limit, limit
+        self._latest: Offsets = {}
+
+    def find_last(self, position: Position) -> Position:
+        """Where the topics end now. The batches up to there are of one size."""
+        self._latest = self._look()
+        if self._limit is not None:
+            left = lag_of(self._places.starts(numbered(position), self._latest), self._latest)
+            self._size = even_limit(sum(sum(each.values()) for each in left.values()), self._limit)
+        return position_of(self._latest)
+
+    def find_end(self, position: Position, until: Position) -> Position:
+        """Where the next batch ends; None where the topics have nothing more."""
+        if self._notes_start(position):
+            return self._places.find_start()
+        if until is None:
+            self._latest = self._look()
+        ends = self._latest if until is None else numbered(until)
+        starts = self._places.starts(numbered(position), ends)
+        share = find_share(lag_of(starts, ends), self._size)
+        if not any(any(each.values()) for each in share.values()):
+            return None
+        return position_of(
+            {
+                topic: {number: begins + share[topic][number] for number, begins in partitions.items()}
+                for topic, partitions in starts.items()
+            }
+        )
+
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
+        """The records between two places."""
+        return self._places.read(start, end)
+
+    def publish(self, publication: Publication) -> Snapshot:
+        """Commit a staged batch. Raises what `publish` of the ledger raises."""
+        return publish(publication)
+
+    def report(self, position: Position) -> Mapping[str, Any]:
+        """Where the model stands, and where its topics ended when they were looked at last."""
+        if not position:
+            return {}
+        latest = position_of(self._latest)
+        return {"endOffset": position, "latestOffset": {topic: latest.get(topic, {}) for topic in position}}
+
+    def _notes_start(self, position: Position) -> bool:
+        return position is None and not self._places.begins_early()
