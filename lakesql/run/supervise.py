@@ -37,6 +37,8 @@ from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import Job, Jobs, RunOptions
 
 POLL_S = 0.05
+RESTING_POLL_S = 0.25
+"""How often it is looked whether something has come while all models rest: they may rest for days."""
 PROGRESS_EVERY_S = 0.5
 ENDED = "the run was ended"
 GIVES_UP_AFTER_S = 25.0
@@ -183,8 +185,9 @@ class Supervisor:
             if self.options.continuous and self.clock.since() - reminded >= REMINDS_EVERY_MS:
                 reminded = self.clock.since()
                 self._remind(runs.values())
+            awake = self._awake(runs, ending)
             try:
-                for run in self._awake(runs, ending):
+                for run in awake:
                     if run.job is not None:
                         self._watch(run, run.job, ending)
                     elif run.status is None:
@@ -192,7 +195,7 @@ class Supervisor:
             except Exception:
                 if not self.end.has_killed:  # else it comes of that
                     raise
-            self.clock.pause(POLL_S)
+            self.clock.pause(POLL_S if awake else RESTING_POLL_S)
 
     def _awake(self, runs: dict[str, ModelRun], ending: str) -> list[ModelRun]:
         """The models of the run but for those that rest: these are looked after once something has come for them, and
@@ -205,7 +208,7 @@ class Supervisor:
     def _keep_time(self, over: Flag) -> None:
         """End a run that was asked to end, although a model that starts, or Java, keeps the thread that watches."""
         while not self.interrupt.is_set():
-            if over.wait(POLL_S):
+            if over.wait(RESTING_POLL_S):
                 return
         ends_by = self.clock.since() + round((GIVES_UP_AFTER_S + BLOCKED_FOR_S) * 1000)
         if over.wait(BLOCKED_FOR_S):

@@ -183,6 +183,9 @@ class World:
     def release(self, model: str) -> None:
         self.held.pop(model, None)
 
+    def rest(self, model: str) -> None:
+        self.release(model)
+
     def kill(self) -> None:
         self.killed_at.append(self.now)
 
