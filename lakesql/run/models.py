@@ -183,8 +183,8 @@ def run_selects(
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What a query is started with: where its batches go, its session, and the number of the lease that it began
+class _Started:
+    """What a query was started with: where its batches go, its session, and the number of the lease that it began
     under."""
 
     sink: Sink
@@ -213,8 +213,8 @@ class ModelJobs:
     watch: GroupWatch | None = None
     prepared: dict[str, str] = field(default_factory=dict)
     changes: SharedChanges = field(default_factory=SharedChanges)
-    running: dict[str, _Prepared] = field(default_factory=dict)
-    kept: dict[str, _Prepared] = field(default_factory=dict)
+    running: dict[str, _Started] = field(default_factory=dict)
+    kept: dict[str, _Started] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     rounds: GroupRounds = field(init=False)
@@ -314,11 +314,11 @@ class ModelJobs:
             emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
         if group is not None:
             sink = self.rounds.seated(group, sink, session)
-        return self._start_query(_Prepared(sink, session, self.leases.number(model)))
+        return self._start_query(_Started(sink, session, self.leases.number(model)))
 
-    def _start_query(self, prepared: _Prepared) -> ModelQuery:
+    def _start_query(self, started: _Started) -> ModelQuery:
         """The query over what was prepared, running: until all is read, where its model rests then."""
-        sink, session, model = prepared.sink, prepared.session, prepared.sink.model
+        sink, session, model = started.sink, started.session, started.sink.model
         rests = self.rests(model.name)
         if sink.seat is None:
             ends_of = self.watch.ends_of if self.watch is not None else None
@@ -333,7 +333,7 @@ class ModelJobs:
                 time.sleep(POLL_S)
             raise
         if rests:
-            self.running[model.name] = replace(prepared, sink=query.sink)
+            self.running[model.name] = replace(started, sink=query.sink)
         return query
 
     def _start_again(self, model: str) -> ModelQuery | None:
@@ -410,10 +410,10 @@ class ModelJobs:
 
     def rest(self, model: str) -> None:
         """Give the leases back, and keep what the model is started with again."""
-        prepared = self.running.get(model)
+        started = self.running.get(model)
         self.release(model)
-        if prepared is not None:
-            self.kept[model] = prepared
+        if started is not None:
+            self.kept[model] = started
 
     def release(self, model: str) -> None:
         """Give the leases back."""

@@ -30,7 +30,6 @@ from lakesql.model.table_name import TableName
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.columns import cluster_of
 from lakesql.source.cluster import Offsets
-from lakesql.source.kafka import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +58,7 @@ def seated_alone(
     if sink.model.member is None or sink.select.query.stateful or len(sink.bindings) > 1:
         return sink
     (binding,) = sink.bindings
-    if not isinstance(binding.source, Kafka):
+    if binding.source.cluster is None:
         return sink
     places = TopicPlaces(session, brokers, binding, sink.model.name)
     topics = binding.stream.origin.given

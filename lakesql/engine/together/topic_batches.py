@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from lakesql.engine.ledger.commit import Publication, publish
 from lakesql.engine.sources.spark_source import PlannedBatches
 from lakesql.engine.sources.topic_places import TopicPlaces, position_of
+from lakesql.errors import TransientError
 from lakesql.ledger.entry import Snapshot
 from lakesql.progress.position import even_limit
 from lakesql.source.cluster import Offsets, find_share, lag_of, numbered
@@ -34,10 +35,13 @@ class TopicBatches(PlannedBatches):
         self._latest: Offsets = {}
 
     def find_last(self, position: Position) -> Position:
-        """Where the topics end now. The batches up to there are of one size."""
+        """Where the topics end now. The batches up to there are of one size. Raises `TransientError`
+        (`topic-recreated`) where one ends before the place up to which it was read."""
         self._latest = self._look()
+        starts = self._places.starts(numbered(position), self._latest)
+        _check_behind(starts, self._latest)
         if self._limit is not None:
-            left = lag_of(self._places.starts(numbered(position), self._latest), self._latest)
+            left = lag_of(starts, self._latest)
             self._size = even_limit(sum(sum(each.values()) for each in left.values()), self._limit)
         return position_of(self._latest)
 
@@ -45,9 +49,7 @@ class TopicBatches(PlannedBatches):
         """Where the next batch ends; None where the topics have nothing more."""
         if self._notes_start(position):
             return self._places.find_start()
-        if until is None:
-            self._latest = self._look()
-        ends = self._latest if until is None else numbered(until)
+        ends = numbered(self.find_last(position) if until is None else until)
         starts = self._places.starts(numbered(position), ends)
         share = find_share(lag_of(starts, ends), self._size)
         if not any(any(each.values()) for each in share.values()):
@@ -76,3 +78,16 @@ class TopicBatches(PlannedBatches):
 
     def _notes_start(self, position: Position) -> bool:
         return position is None and not self._places.begins_early()
+
+
+def _check_behind(starts: Offsets, ends: Offsets) -> None:
+    """Raise `TransientError` (`topic-recreated`) where a topic ends before the place up to which it was read."""
+    for topic, partitions in starts.items():
+        for number, begins in partitions.items():
+            if ends[topic][number] < begins:
+                raise TransientError.of(
+                    "topic-recreated",
+                    f"Topic '{topic}', partition {number}, ends at offset {ends[topic][number]}, and was read up to "
+                    f"{begins}: it was deleted and made again, or its broker has lost records.",
+                    fix="The next try says what to do.",
+                )
