@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from lakesql.engine.progress.lease import Leases
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Event, Noted
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.models import NOT_KEPT_FRESH
+from lakesql.run.prepare import prepare_model
 from lakesql.run.schemas import pull_schemas
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project, Row
@@ -249,6 +252,64 @@ def test_a_table_that_cannot_be_followed_is_set_aside_and_goes_on_once_it_can(
     ]
     run_through(project, steps, events)
     assert "set aside" in said_of(events)
+
+
+def test_a_model_that_rests_is_prepared_once_unless_another_runner_has_had_it(
+    project: Project, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[str] = []
+
+    def prepare(context: Any, session: Any, bound: Any, *others: Any) -> Any:
+        prepared.append(bound.select.model.name)
+        return prepare_model(context, session, bound, *others)
+
+    monkeypatch.setattr("lakesql.run.models.prepare_model", prepare)
+    send("orders", "c", *rows(1))
+    send("users", "c", *rows(1))
+    names = ["mirror.public_orders", "mirror.public_users"]
+
+    def have_the_lease_of_orders() -> None:
+        assert sorted(prepared) == names
+        other = Leases(project.lake.session)
+        checkpoint = checkpoint_of(project.manifest().target, names[0])
+        while not other.claim(names[0], checkpoint, lambda text: None):
+            time.sleep(0.1)
+        other.close()
+        send("orders", "d", *rows(1))
+
+    steps = [
+        (has(project, "public_orders", rows(1)), lambda: send("orders", "c", *rows(2))),
+        (has(project, "public_orders", rows(1, 2)), lambda: send("orders", "c", *rows(3))),
+        (has(project, "public_orders", rows(1, 2, 3)), lambda: send("users", "c", *rows(2))),
+        (has(project, "public_users", rows(1, 2)), have_the_lease_of_orders),
+        (has(project, "public_orders", rows(2, 3)), lambda: send("orders", "c", *rows(4))),
+        (has(project, "public_orders", rows(2, 3, 4)), lambda: None),
+    ]
+    run_through(project, steps, [])
+    assert sorted(prepared) == [names[0], *names]
+
+
+def test_a_topic_that_is_made_again_while_its_model_rests_is_told(
+    project: Project, send: Callable[..., None], broker: Broker, request: pytest.FixtureRequest
+) -> None:
+    events: list[Event] = []
+    send("orders", "c", *rows(1, 2, 3))
+    send("users", "c", *rows(1))
+
+    def make_again() -> None:
+        topic = f"{prefix_of(request)}.public.orders"
+        broker.delete_topic(topic)
+        broker.create_topic(topic, 1)
+        send("orders", "c", *rows(9))
+        send("users", "c", *rows(2))
+
+    steps = [
+        (has(project, "public_orders", rows(1, 2, 3)), make_again),
+        (has(project, "public_users", rows(1, 2)), lambda: None),
+        (lambda: "topic-recreated" in said_of(events), lambda: None),
+    ]
+    run_through(project, steps, events)
+    assert sorted_by_id(project.rows("public_orders")) == rows(1, 2, 3)
 
 
 def said_of(events: list[Event]) -> str:

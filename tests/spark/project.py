@@ -327,11 +327,12 @@ def run_manifest(
     events: list[Event] = []
     interrupt = Interrupt()
     started = time.monotonic()
+    is_over = _one_at_a_time(until)
 
     def emit(event: Event) -> None:
         events.append(event)
         meet(event)
-        if until():
+        if is_over():
             interrupt.set()
         if time.monotonic() - started > hangs_after_s:
             raise TimeoutError("The run hangs.")
@@ -340,9 +341,24 @@ def run_manifest(
     context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached)
     bound = bind_selects(manifest, selects)
     options = RunOptions(continuous=continuous, fail_if_empty=fail_if_empty)
-    with _ending(interrupt, until):
+    with _ending(interrupt, is_over):
         succeeded = run_selects(context, bound, options, interrupt, jobs_by, order, reload)
     return Ran(succeeded, tuple(events))
+
+
+def _one_at_a_time(until: Callable[[], bool]) -> Callable[[], bool]:
+    """What `until` says, which several threads ask; False while another one is at it, as it may take steps."""
+    asking = threading.Lock()
+
+    def ask() -> bool:
+        if not asking.acquire(blocking=False):
+            return False
+        try:
+            return until()
+        finally:
+            asking.release()
+
+    return ask
 
 
 @contextmanager

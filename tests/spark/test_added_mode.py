@@ -27,9 +27,9 @@ def test_the_first_row_of_each_key_stays(project: Project, monkeypatch: pytest.M
     ]
     firsts: dict[str, int] = {}
     for batch in batches:
-        project.record("s", [{"name": name, "size": size} for name, size in batch])
+        project.record("s", [{"name": name, "size": size} for name, size in batch])  # type: ignore[attr-defined]
         project.run("m").check()
-        for name, size in batch:
+        for name, size in batch:  # type: ignore[attr-defined]
             if name not in (None, "none"):
                 firsts.setdefault(name, size)
     expected = [{"name": name, "size": size, "inserted": True} for name, size in sorted(firsts.items())]

@@ -42,7 +42,7 @@ def test_an_event_of_2099_is_a_dead_letter_and_closes_no_window(project: Project
     assert json.loads(bytes(letter["value"]))["id"] == 2
     assert "2099-01-01 00:00:00" in letter["detail"]
     batches = [*first.of(BatchCommitted, "m"), *first.of(BatchEmpty, "m")]
-    assert max(batch.furthest for batch in batches) == "2026-03-01T10:00:00.000+00:00, stream s, record s 0 0"
+    assert max(batch.furthest for batch in batches) == "2026-03-01T10:00:00.000+00:00, stream s, record s 0 0"  # type: ignore[attr-defined]
     project.record("s", [record(4, "2026-03-01T10:30:00Z")])
     second = project.run().check()
     assert second.finished("m").late == 0

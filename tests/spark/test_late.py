@@ -34,7 +34,7 @@ def begun(project: Project) -> Project:
 def figures(ran: Ran, model: str) -> tuple[int, int]:
     """Records and late ones, summed over the batches, which are those of the model's last event."""
     batches = [*ran.of(BatchCommitted, model), *ran.of(BatchEmpty, model)]
-    records, late = sum(event.records for event in batches), sum(event.late for event in batches)
+    records, late = sum(event.records for event in batches), sum(event.late for event in batches)  # type: ignore[attr-defined]
     finished = ran.finished(model)
     assert (finished.records, finished.late) == (records, late)
     return records, late

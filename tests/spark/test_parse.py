@@ -32,7 +32,7 @@ TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0, tzi
 
 
 def contract_of(ddl: str, *required: str, **options: Any) -> Contract:
-    fields = T.StructType.fromDDL(ddl).fields
+    fields = T.StructType.fromDDL(ddl).fields  # type: ignore[attr-defined]
     return Contract(tuple(ContractColumn(f.name, f.dataType, f.name in required) for f in fields), **options)
 
 
@@ -312,5 +312,5 @@ def test_columns_are_those_of_the_contract_and_what_is_kept(spark: SparkSession)
     contract = contract_of("`a.b` int, `key` string, `value` int")
     frame = parse_records(raw_of(spark, [b'{"a.b": 1, "key": "x", "value": 2}']), contract, frozenset({"key", "topic"}))
     assert frame.columns == ["a.b", "key", "value", "_record", "_lakesql_rejected"]
-    assert frame.schema["_record"].dataType.names == ["topic", "key"]
+    assert frame.schema["_record"].dataType.names == ["topic", "key"]  # type: ignore[attr-defined]
     assert tuple(frame.select("`a.b`", "key", F.col("value")).collect()[0]) == (1, "x", 2)

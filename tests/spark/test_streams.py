@@ -49,7 +49,7 @@ def test_files_of_every_format(project: Project) -> None:
     (project.directory / "landing/parquet").mkdir()
     pq.write_table(pa.Table.from_pylist([*ROWS, bad], schema=schema), project.directory / "landing/parquet/1.parquet")
     types = "id int, amount decimal(9,2), at timestamp, name string"
-    frame = project.lake.session.createDataFrame([tuple(row.values()) for row in [*ROWS, bad]], types)
+    frame = project.lake.session.createDataFrame([tuple(row.values()) for row in [*ROWS, bad]], types)  # type: ignore[attr-defined]
     frame.coalesce(1).write.format("avro").save(str(project.directory / "landing" / "avro_out"))
     (written,) = (project.directory / "landing/avro_out").glob("*.avro")
     project.write("landing/avro/1.avro", written.read_bytes())

@@ -143,7 +143,7 @@ def test_a_key_is_read_as_a_value_of_its_column_or_its_tombstone_is_a_dead_lette
     }[kind]
     project.stream("s", {"id": kind, "v": "int"}, key=["id"])
     project.model("m", "SELECT id, v FROM {s}", mode="upsert", keys="id")
-    project.record("s", [{"id": value, "v": 1} for value in values])
+    project.record("s", [{"id": value, "v": 1} for value in values])  # type: ignore[attr-defined]
     project.run().check()
     project.record("s", [Fields(key=key, value=None) for key in [*keys, *bad]])
     project.record("s", [Fields(value=None), {"id": values[0], "v": 2}])

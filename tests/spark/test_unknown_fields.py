@@ -127,7 +127,7 @@ def spelled(rnd: random.Random, name: str) -> str:
 
 
 def contract(unknown_fields: UnknownFields, ddl: str = DDL) -> Contract:
-    fields = T.StructType.fromDDL(ddl).fields
+    fields = T.StructType.fromDDL(ddl).fields  # type: ignore[attr-defined]
     columns = tuple(ContractColumn(field.name, field.dataType) for field in fields)
     return Contract(columns, unknown_fields=unknown_fields)
 
@@ -152,7 +152,7 @@ def test_what_is_rescued_is_what_stands_in_the_record(spark: SparkSession, reque
         assert sorted(found) == sorted(wanted.items()), text
     assert [row._lakesql_rejected is not None for row in rejected] == [*map(bool, expected)]
     assert {row._lakesql_rejected.reason for row in rejected if row._lakesql_rejected} == {"undeclared-field"}
-    columns = [field.name for field in T.StructType.fromDDL(DDL).fields]
+    columns = [field.name for field in T.StructType.fromDDL(DDL).fields]  # type: ignore[attr-defined]
     assert [[row[name] for name in columns] for row in rescued] == [[row[name] for name in columns] for row in ignored]
 
 

@@ -154,7 +154,7 @@ def contract_of(columns: tuple[ContractColumn, ...], envelope: Envelope) -> Cont
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_a_value_is_kept_as_it_is_written(spark: SparkSession, wrap: str) -> None:
     envelope, write = WRAPS[wrap]
-    columns = tuple(ContractColumn(field.name, field.dataType) for field in T.StructType.fromDDL(DDL).fields)
+    columns = tuple(ContractColumn(field.name, field.dataType) for field in T.StructType.fromDDL(DDL).fields)  # type: ignore[attr-defined]
     contract = contract_of(columns, envelope)
     found, others = list(rows(1, 200)), list(rows(2, 200))
     values = [write(text, other[0].replace('"id":', '"id": ')) for (text, _), other in zip(found, others, strict=True)]

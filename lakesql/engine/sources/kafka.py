@@ -98,14 +98,23 @@ class SparkKafka(SparkSource):
 
 
 def read_between(
-    session: SparkSession, connection: Kafka, start: Offsets, end: Offsets, *, must_have_all: bool = False
+    session: SparkSession,
+    connection: Kafka,
+    start: Offsets,
+    end: Offsets,
+    *,
+    must_have_all: bool = False,
+    group_id: str = "",
 ) -> DataFrame:
     """The raw records of topics between offsets of their partitions. Those that are gone are not among them; if it
-    `must_have_all`, reading fails then."""
+    `must_have_all`, reading fails then. Who reads on and on under one `group_id` keeps Kafka's clients, which else are
+    made anew for each batch."""
     reader = _reader(session.read, connection).option("failOnDataLoss", must_have_all)
     reader = reader.option("assign", json.dumps({topic: [*partitions] for topic, partitions in start.items()}))
     for name, offsets in (("startingOffsets", start), ("endingOffsets", end)):
         reader = reader.option(name, json.dumps(offsets))
+    if group_id:
+        reader = reader.option("kafka.group.id", group_id)
     return reader.option("maxRecordsPerPartition", TASK_RECORDS).load().drop("timestampType")
 
 

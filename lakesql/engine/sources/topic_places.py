@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,6 +17,9 @@ from lakesql.source.cluster import Offsets, numbered
 from lakesql.source.kafka import Kafka
 from lakesql.source.stream_state import Position
 
+GROUP_PREFIX = "spark-kafka-relation"
+"""How the consumer groups of Spark's batches are called, where a connection says nothing else."""
+
 
 class TopicPlaces:
     """The topics of one stream."""
@@ -24,6 +28,7 @@ class TopicPlaces:
         assert isinstance(binding.source, Kafka)
         self._session, self._brokers, self._connection = session, brokers, binding.source
         self._stream, self._model = binding.stream, model
+        self._group_id = f"{binding.source.group_id_prefix or GROUP_PREFIX}-{uuid4()}"
 
     def begins_early(self) -> bool:
         """Whether the stream begins with the first record that is there."""
@@ -45,7 +50,12 @@ class TopicPlaces:
         if start is None and not self.begins_early():  # it only notes where it begins
             return read_between(self._session, self._connection, ends, ends)
         return read_between(
-            self._session, self._connection, self.starts(numbered(start), ends), ends, must_have_all=True
+            self._session,
+            self._connection,
+            self.starts(numbered(start), ends),
+            ends,
+            must_have_all=True,
+            group_id=self._group_id,
         )
 
     def find_ends(self) -> Offsets:
