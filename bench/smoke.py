@@ -36,7 +36,7 @@ SHARED = (
 )
 """The first one's Java is that of all: it has the jars of Kafka and Avro too."""
 
-PROGRAMS = ("cli", "status", "start", "recovery", "peers", "upsert_programs", "heap", "unit_tests", "warm")
+PROGRAMS = ("cli", "status", "start", "recovery", "groups", "peers", "upsert_programs", "heap", "unit_tests", "warm")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
