@@ -157,6 +157,7 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
         "tests/unit --hypothesis-profile night",
         "tests/unit/test_kinesis_log.py tests/unit/test_pulsar_log.py --log-seeds 200",
         "tests/feeds --feed-seeds 10000",
+        "tests/cdc/test_database.py --database-tables 60 --database-rounds 40 --database-kills 20 --database-seed "$(date +%j)"",
         "tests/views/test_random_selects.py --view-seeds 10000",
         "tests/spark/test_view_rounds.py --lake-seeds 100",
         "tests/crash/test_day.py --day-commits 1440",
@@ -177,7 +178,8 @@ def test_ci_runs_the_smoke_of_every_benchmark_in_time() -> None:
     assert "bench/smoke.py --share 1/3\n" in RUN and "bench/smoke.py\n" in NIGHTLY
     run = {*smoke.PROGRAMS, *smoke.SHARED}
     shares = [smoke.choose("1/3", seed) for seed in range(40)]
-    assert {(len(shared), len(programs), shared[0]) for shared, programs in shares} == {(6, 3, smoke.SHARED[0])}
+    sizes = {(len(shared), shared[0]) for shared, _ in shares}
+    assert sizes == {(6, smoke.SHARED[0])} and {len(programs) for _, programs in shares} <= {3, 4}
     assert {name for shared, programs in shares for name in (*shared, *programs)} == run
     assert run == {
         path.stem for path in (ROOT / "bench").glob("*.py") if 'add_argument("--smoke"' in path.read_text("utf-8")
