@@ -332,7 +332,7 @@ class ModelJobs:
                 query.request_stop()
                 time.sleep(POLL_S)
             raise
-        if rests:
+        if rests and sink.seat is not None:
             self.running[model.name] = replace(started, sink=query.sink)
         return query
 
