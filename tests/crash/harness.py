@@ -27,7 +27,7 @@ from tests.spark.test_ledger import commands, rewind
 REPOSITORY = Path(__file__).parents[2]
 Conditions = tuple[str, ...]
 NO_REFUSAL: Conditions = ("",)
-PATIENCE_S = 180.0
+PATIENCE_S = 600.0
 MODELS = ("a", "u", "c", "h")
 FILES = 4
 """How many files, and so batches, a runner meets."""
