@@ -20,7 +20,7 @@ from lakesql.source.kafka import Kafka
 from lakesql.source.origin import StreamOrigin
 from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
 from lakesql.stream.found_tables import key_names
-from lakesql.stream.recording import RawRecord, parse_json, parse_line
+from lakesql.stream.recording import RawRecord, parse_json, parse_line, payload_of
 from lakesql.stream.stream import Column, Stream, with_columns
 
 SAMPLE = 1_000
@@ -154,9 +154,9 @@ def find_columns(records: Sequence[RawRecord], stream: Stream) -> FoundColumns |
 
 def _rows(events: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
     for event in events:
-        payload = event.get("payload", event) if isinstance(event, dict) else None
-        if isinstance(payload, dict) and isinstance(payload.get("after"), dict):
-            yield payload["after"]
+        after = (payload_of(event) or {}).get("after")
+        if isinstance(after, dict):
+            yield after
 
 
 def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:

@@ -9,6 +9,7 @@ from typing import Any
 from lakesql.stream.feed_schema import FieldSchema, merge_fields, schema_fields
 from lakesql.stream.found_contract import TypedField
 from lakesql.stream.json_samples import JsonObject
+from lakesql.stream.recording import payload_of
 
 ROUTED = "__dbz__physicalTableIdentifier"
 """What Debezium's router adds to the key of a record, and what is no column."""
@@ -45,15 +46,15 @@ def fields_of_feed(fields: Sequence[FieldSchema]) -> list[TypedField]:
 
 
 def _is_change(document: JsonObject) -> bool:
-    event = document.get("payload", document)
-    if not isinstance(event, Mapping) or not isinstance(event.get("op"), str):
+    event = payload_of(document) or {}
+    if not isinstance(event.get("op"), str):
         return False
     return bool({"before", "after"} & event.keys())
 
 
 def _row_of(document: JsonObject) -> JsonObject | None:
     """The row after the change, or of a delete the one before it; None where it has neither."""
-    event = document.get("payload", document)
+    event = payload_of(document) or {}
     row = event.get("after") or event.get("before")
     return row if isinstance(row, Mapping) else None
 

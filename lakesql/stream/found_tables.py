@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakesql.stream.feed_schema import FieldSchema, schema_fields
-from lakesql.stream.recording import RawRecord, parse_json
+from lakesql.stream.recording import RawRecord, parse_json, payload_of
 from lakesql.stream.source_table import SourceTable
 from lakesql.stream.stream import Stream
 
@@ -22,8 +22,10 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
     fields: dict[str, tuple[FieldSchema, ...]] = {}
     for record in records:
         event = parse_json(record.value)
-        name = _name_of(event)
-        if not name or (name not in topics and _is_truncate(event)):
+        change = payload_of(event) or {}
+        name = _name_of(change)
+        is_truncate = change.get("op") == "t"
+        if not name or (is_truncate and name not in topics):
             continue
         topics[name] = record.topic
         keys[name] = key_names(record) or keys.get(name, ())
@@ -45,20 +47,12 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
 
 def key_names(record: RawRecord) -> tuple[str, ...]:
     """The columns of a record's key; none where it has no key in JSON."""
-    key = parse_json(record.key)
-    row = key.get("payload", key) if isinstance(key, Mapping) else None
-    return tuple(row) if isinstance(row, Mapping) else ()
+    return tuple(payload_of(parse_json(record.key)) or ())
 
 
-def _is_truncate(event: Any) -> bool:
-    change = event.get("payload", event)
-    return bool(change.get("op") == "t")
-
-
-def _name_of(event: Any) -> str:
+def _name_of(change: Mapping[str, Any]) -> str:
     """`schema.table` of a change; `database.table` where there are no schemas; '' of what is no change of a table."""
-    change = event.get("payload", event) if isinstance(event, Mapping) else None
-    source = change.get("source") if isinstance(change, Mapping) else None
+    source = change.get("source")
     if not isinstance(source, Mapping):
         return ""
     table = source.get("table") or source.get("collection")

@@ -66,12 +66,18 @@ def _content(line: Mapping[str, Any], name: str) -> bytes | None:
             return _dump(other).encode()
 
 
-def parse_json(content: bytes | None) -> Any:
+def parse_json(content: bytes | str | None) -> Any:
     """What a key or a value is as JSON, fractions as doubles; None where it is none."""
     try:
         return json.loads(content) if content else None
     except (ValueError, RecursionError):
         return None
+
+
+def payload_of(event: Any) -> Mapping[str, Any] | None:
+    """The object that a key or a value is, without the schema that a connector may put around it; None of others."""
+    payload = event.get("payload", event) if isinstance(event, Mapping) else None
+    return payload if isinstance(payload, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from lakesql.names import KEY_FIELD
 from lakesql.secrets import SHORTEST
+from lakesql.stream.recording import parse_json
 from lakesql.stream.stream import Column, Stream
 from lakesql.stream.types import SparkType, parse_type
 
@@ -156,10 +157,7 @@ class _Hidden:
 
 
 def _show_line(line: str, stream: Stream, known: Mapping[str, _ShownColumn], hidden: _Hidden) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        record = None
+    record = parse_json(line)
     if not isinstance(record, dict):
         return {"value": hidden.mask(line)}
     return dict(_parts(record, stream, known, hidden))
@@ -171,7 +169,7 @@ def _parts(
     """The parts of a record, each as it may be seen."""
     row = _row_of(known, hidden)
     for name, part in record.items():
-        found = _object_of(part)
+        found = parse_json(part) if isinstance(part, str) else part
         if name in _PLACES:
             yield name, part
         elif name == "headers" and isinstance(part, list):
@@ -184,16 +182,6 @@ def _parts(
             yield name, part
         else:
             yield name, hidden.mask(part)
-
-
-def _object_of(part: Any) -> Any:
-    """What a part is as JSON where it is a text that holds some."""
-    if not isinstance(part, str):
-        return part
-    try:
-        return json.loads(part)
-    except (ValueError, RecursionError):
-        return part
 
 
 def _header(header: Any, hidden: _Hidden) -> Any:
