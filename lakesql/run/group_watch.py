@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -109,8 +110,8 @@ class GroupWatch:
 
     def ends_of(self, topics: Iterable[str]) -> Ends:
         """Where topics ended when their models were woken last, of those that have woken any."""
-        wanted = set(topics)
-        return {topic: ends for feed in self._feeds.values() for topic, ends in feed.ends.items() if topic in wanted}
+        known = ChainMap(*(feed.ends for feed in self._feeds.values()))
+        return {topic: known[topic] for topic in topics if topic in known}
 
     def close(self) -> None:
         """Look no more."""
@@ -186,7 +187,8 @@ class _Ends:
         self._described_at = 0.0
 
     def ask(self) -> Ends:
-        """They. Raises what a broker raises that does not answer, and where a topic is gone that the feed names."""
+        """Where they end now. Raises what a broker raises that does not answer, or that has not a topic which the feed
+        names."""
         broker = self._broker()
         names = frozenset(self._origin.find_topics(broker.topic_names))
         is_old = time.monotonic() - self._described_at > DESCRIBES_EVERY_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from uuid import uuid4
 
@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.clock import epoch_ms
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.broker import Broker, Brokers
 from lakesql.engine.sources.kafka import read_between
 from lakesql.errors import RunError
-from lakesql.source.cluster import Offsets, numbered
+from lakesql.source.cluster import Offsets, Topic, numbered
 from lakesql.source.kafka import Kafka
 from lakesql.source.stream_state import Position
 
@@ -36,13 +36,10 @@ class TopicPlaces:
 
     def find_start(self) -> Position:
         """Where a stream begins that begins elsewhere."""
-        broker = self._brokers.of(self._session._jvm, self._connection)
-        topics = broker.find_topics(self._stream.origin, self._stream.place).values()
-        if isinstance(self._stream.start, datetime):
-            found: Offsets = broker.offsets_since(topics, epoch_ms(self._stream.start))
-        else:
-            found = broker.end_offsets(topics)
-        return position_of(found)
+        start = self._stream.start
+        if not isinstance(start, datetime):
+            return position_of(self.find_ends())
+        return position_of(self._broker.offsets_since(self._topics(), epoch_ms(start)))
 
     def read(self, start: Position, end: Position) -> DataFrame:
         """The raw records between two positions. Raises `RunError` (`data-lost`) where some are gone."""
@@ -60,16 +57,14 @@ class TopicPlaces:
 
     def find_ends(self) -> Offsets:
         """Where the topics end now."""
-        broker = self._brokers.of(self._session._jvm, self._connection)
-        return broker.end_offsets(broker.find_topics(self._stream.origin, self._stream.place).values())
+        return self._broker.end_offsets(self._topics())
 
     def starts(self, start: Offsets, end: Offsets) -> Offsets:
         """Where to read from in each partition of `end`: in one that is new from its first record on."""
         new = [topic for topic, ends in end.items() if start.get(topic, {}).keys() != ends.keys()]
         if not new:
             return start
-        broker = self._brokers.of(self._session._jvm, self._connection)
-        firsts = broker.beginning_offsets(broker.topics(new).values())
+        firsts = self._broker.beginning_offsets(self._broker.topics(new).values())
         begins = {topic: {**firsts.get(topic, {}), **start.get(topic, {})} for topic in end}
         for topic, ends in end.items():
             gone = [number for number, at in ends.items() if begins[topic][number] > at]
@@ -78,6 +73,13 @@ class TopicPlaces:
                 fix = f"Continue without them: lakesql run --select {self._model} --accept-data-loss"
                 raise RunError.of("data-lost", what, fix=fix)
         return {topic: {number: begins[topic][number] for number in ends} for topic, ends in end.items()}
+
+    @property
+    def _broker(self) -> Broker:
+        return self._brokers.of(self._session._jvm, self._connection)
+
+    def _topics(self) -> Collection[Topic]:
+        return self._broker.find_topics(self._stream.origin, self._stream.place).values()
 
 
 def position_of(offsets: Offsets) -> dict[str, Mapping[str, int]]:
