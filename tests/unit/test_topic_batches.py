@@ -79,10 +79,11 @@ def test_a_start_behind_what_was_seen_before_is_no_loss() -> None:
     assert batches.find_end(start, until) is None
 
 
-def test_a_topic_that_ends_before_what_was_read_is_refused() -> None:
+@pytest.mark.parametrize("position", [{"a": {"0": 4, "1": 2}}, {"a": {"0": 3, "1": 5, "2": 1}}, {"b": {"0": 1}}])
+def test_a_topic_that_ends_before_what_was_read_is_refused(position: Any) -> None:
     batches = batches_of(Places({"a": {0: 3, 1: 5}}), None)
     with pytest.raises(TransientError) as raised:
-        read_all(batches, {"a": {"0": 4, "1": 2}})
+        read_all(batches, position)
     assert [problem.condition for problem in raised.value.problems] == ["topic-recreated"]
 
 

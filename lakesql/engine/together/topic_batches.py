@@ -38,10 +38,9 @@ class TopicBatches(PlannedBatches):
         """Where the topics end now. The batches up to there are of one size. Raises `TransientError`
         (`topic-recreated`) where one ends before the place up to which it was read."""
         self._latest = self._look()
-        starts = self._places.starts(numbered(position), self._latest)
-        _check_behind(starts, self._latest)
+        _check_behind(numbered(position), self._latest)
         if self._limit is not None:
-            left = lag_of(starts, self._latest)
+            left = lag_of(self._places.starts(numbered(position), self._latest), self._latest)
             self._size = even_limit(sum(sum(each.values()) for each in left.values()), self._limit)
         return position_of(self._latest)
 
@@ -80,14 +79,15 @@ class TopicBatches(PlannedBatches):
         return position is None and not self._places.begins_early()
 
 
-def _check_behind(starts: Offsets, ends: Offsets) -> None:
+def _check_behind(position: Offsets, ends: Offsets) -> None:
     """Raise `TransientError` (`topic-recreated`) where a topic ends before the place up to which it was read."""
-    for topic, partitions in starts.items():
-        for number, begins in partitions.items():
-            if ends[topic][number] < begins:
+    for topic, partitions in position.items():
+        for number, read in partitions.items():
+            end = ends.get(topic, {}).get(number, 0)  # a partition that is gone holds nothing
+            if end < read:
                 raise TransientError.of(
                     "topic-recreated",
-                    f"Topic '{topic}', partition {number}, ends at offset {ends[topic][number]}, and was read up to "
-                    f"{begins}: it was deleted and made again, or its broker has lost records.",
+                    f"Topic '{topic}', partition {number}, ends at offset {end}, and was read up to {read}: it was "
+                    "deleted and made again, or its broker has lost records.",
                     fix="The next try says what to do.",
                 )
