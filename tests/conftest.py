@@ -73,7 +73,8 @@ settings.load_profile("quick")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--crash-rounds", type=int, default=1, help="How often tests/crash tries each case.")
     parser.addoption("--day-commits", type=int, default=60, help="How many batches the day of tests/crash has.")
-    seed = int(time.time())
+    # Of the environment, as each worker of pytest-xdist comes here too, a second later perhaps.
+    seed = int(os.environ.setdefault("LAKESQL_TESTS_SEED", str(int(time.time()))))
     parser.addoption(
         "--seed", type=int, default=seed, help="Chooses the share, and what is left to chance in tests/crash."
     )
