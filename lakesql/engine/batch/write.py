@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
+from lakesql.engine.batch.batch_events import BatchOutcome, batch_committed, batch_empty, batch_skipped, batch_started
 from lakesql.engine.batch.counters import BatchCounts, ReplacedText, count_rescued_in
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
@@ -43,17 +44,8 @@ from lakesql.engine.sources.file_types import check_file_types
 from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.engine.sources.parsed import raw_records
 from lakesql.errors import LakesqlError
-from lakesql.events import (
-    BatchCommitted,
-    BatchEmpty,
-    BatchSkipped,
-    BatchStarted,
-    FieldsRescued,
-    ReadRange,
-    RecordsRejected,
-)
-from lakesql.ledger.entry import Entry, Snapshot, find_writer, ledger_tag, rows_written, totals_of, whole
-from lakesql.table.uncompacted import small_files_of
+from lakesql.events import FieldsRescued, RecordsRejected
+from lakesql.ledger.entry import Entry, Snapshot, rows_written
 
 
 def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
@@ -75,185 +67,112 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     return sink.schemas.write(sink, arrived, lambda known: _write_batch(known, arrived, batch))
 
 
-def _write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
+@dataclass(frozen=True, slots=True)
+class _NewBatch:
+    """A batch that its table does not have yet: where it goes, its ledger entry, and the rows that are made of it."""
+
+    number: int
+    sink: Sink
+    session: SparkSession
+    table: snapshots.JavaTable
+    entry: Entry
+    rows: BatchRows
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedBatch:
+    """What is known of a batch whose rows are made and may be published.
+
+    `newest_place` and `source_table` are as the ledger has them: how far a database's log has been read, and the table
+    of the database whose changes these are.
+    """
+
+    counts: BatchCounts
+    replaced: ReplacedText
+    newest_place: str
+    source_table: str
+
+
+def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None:
     started = time.monotonic()
-    session, model = arrived.sparkSession, sink.model
+    session = arrived.sparkSession
     sink.reached("look-up")
-    entry = sink.progress.entry(batch)
-    table = snapshots.load_table(session, model.table)
+    entry = sink.progress.entry(number)
+    table = snapshots.load_table(session, sink.model.table)
     if sink.progress.holds(table, entry):
-        if sink.select.query.stateful:  # its state store must see every batch, or Spark ends the query
-            arrived.write.format("noop").mode("append").save()
-        sink.progress.note_written(entry)
-        sink.emit(_skipped(sink, session, table, entry))
+        _skip(sink, arrived, table, entry)
         return None
-    sink.emit(
-        BatchStarted(
-            model=model.name,
-            batch=batch,
-            checkpoint=entry.checkpoint,
-            reads=_located(sink, session),
-            table=str(model.table),
-            location=str(table.location()),
-            at_ms=now_ms(),
-            is_repeated=batch <= sink.progress.planned_before,
-        )
-    )
+    sink.emit(batch_started(sink, session, table, entry, number))
     sink.reached("view")
-    is_small = False
+    sink, rows = _make_views(sink, arrived)
+    batch = _NewBatch(number, sink, session, table, entry, rows)
+    # Of a feed that has been read, the changes are counted; it is checked before anything of it is remembered.
+    source_table = check_source_table(sink, table, rows) if rows.feed.is_read else None
+    sink.reached("stage")
+    with ExitStack() as stack:
+        begun = begin_commit(table)
+        write = prepare_write(sink, table, rows, stack)
+        staged = _stage(session, begun, write) if write else None
+        checked = _check_staged(batch, staged, source_table)
+        arrivals = _read_arrivals(batch, checked.counts)
+        sink.progress.check_topics()  # now that all is read
+        sink.reached("dead-letter")
+        letters = _find_dead_letters(batch, checked.counts, arrivals, write.unknown if write else None)
+        rejected = _settle_dead_letters(batch, letters)
+        sink.reached("publish")
+        entry = _complete_entry(batch, write, staged, checked, arrivals)
+        prepare_again = partial(prepare_write, sink, table, rows, stack)
+        head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
+    outcome = BatchOutcome(number, checked.counts, arrivals, rejected, checked.replaced)
+    if checked.counts.rescued:
+        sink.emit(FieldsRescued(sink.model.name, number, checked.counts.rescued, now_ms()))
+    if head is None:
+        sink.progress.note_empty(entry)
+        sink.emit(batch_empty(sink, table, outcome, letters))
+        return None
+    sink.progress.note_written(entry)
+    sink.reached("finish")
+    # `begun.target` is the table as it was written: the catalog's would be read again, as it has changed.
+    sink.emit(batch_committed(sink, outcome, entry, head, begun.target, started))
+    return head
+
+
+# --- 1. a batch that the table has
+
+
+def _skip(sink: Sink, arrived: DataFrame, table: snapshots.JavaTable, entry: Entry) -> None:
+    """Write nothing of a batch that the table has, and say so."""
+    if sink.select.query.stateful:  # its state store must see every batch, or Spark ends the query
+        arrived.write.format("noop").mode("append").save()
+    sink.progress.note_written(entry)
+    sink.emit(batch_skipped(sink, arrived.sparkSession, table, entry))
+
+
+# --- 2. views
+
+
+def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
+    """The rows of a batch, and its sink, whose bindings are those of this batch's files.
+
+    Raises where what is expected of the rows is known already not to hold.
+    """
+    session, is_small = arrived.sparkSession, False
     check_file_types(session, arrived, sink.bindings)
     if sink.select.query.stateful:
         refuse_nanoseconds(session, arrived, sink.bindings)
     else:
         arrived = with_nanoseconds(session, arrived, sink.bindings, sink.emit)
         sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
-        sink.capitals.tell(model.name, raw_records(arrived, sink.bindings), sink.emit)
-        arrived, is_small = gather(arrived, sink.progress.planned, any(each.file_order for each in sink.bindings))
+        sink.capitals.tell(sink.model.name, raw_records(arrived, sink.bindings), sink.emit)
+        has_file_order = any(binding.file_order for binding in sink.bindings)
+        arrived, is_small = gather(arrived, sink.progress.planned, has_file_order)
     rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
-    source_table = ""
-    if rows.feed.is_read:  # its changes have been counted, and what they leave is remembered before it is published
-        source_table = check_source_table(sink, table, rows)
-    sink.reached("stage")
-    with ExitStack() as stack:
-        begun = begin_commit(table)
-        write = prepare_write(sink, table, rows, stack)
-        staged = _stage(session, begun, write) if write else None
-        counts = rows.counters.read()
-        replaced = rows.counters.read_replaced() if staged is not None else ReplacedText()
-        try:
-            check_batch(sink, rows, counts, batch)
-            newest_place = check_log(sink, table, counts)
-            if not rows.feed.is_read:
-                source_table = check_source_table(sink, table, rows)
-        except LakesqlError:
-            if staged is not None:
-                discard(staged)
-            raise
-        arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
-        if arrivals.execution is not None:
-            sink.capitals.tell(model.name, raw_records_read(session, sink.bindings, arrivals.execution), sink.emit)
-        sink.progress.check_topics()  # now that all is read
-        sink.reached("dead-letter")
-        unknown = write.unknown if write else None
-        letters = _find_dead_letters(sink, session, rows, counts, arrivals, unknown, batch)
-        rejected = 0
-        if sink.letters is not None:  # those that fail still stand there
-            take_letters(session, model.table.dead_letter, sink.letters, letters, entry.checkpoint)
-        elif letters:
-            rejected = _write_dead_letters(sink, session, letters, entry)
-        sink.reached("publish")
-        entry = replace(
-            entry,
-            event_time=counts.event_time,
-            late=arrivals.late,
-            violations=counts.violations,
-            remembered=write.remembered if write else 0,
-            newest_place=newest_place,
-            source_table=source_table,
-            older=rows.counters.count_older(rows_written(staged.snapshot.summary)) if staged is not None else 0,
-            rescued=counts.rescued,
-        )
-        prepare_again = partial(prepare_write, sink, table, rows, stack)
-        head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
-    if counts.rescued:
-        sink.emit(FieldsRescued(model.name, batch, counts.rescued, now_ms()))
-    if head is None:
-        sink.progress.note_empty(entry)
-        sink.emit(
-            BatchEmpty(
-                model=model.name,
-                batch=batch,
-                records=arrivals.records,
-                rejected=rejected,
-                at_ms=now_ms(),
-                late=arrivals.late,
-                ignored=counts.ignored,
-                violations=counts.violations,
-                furthest=arrivals.furthest,
-                replaced=replaced.values,
-                replaced_keys=replaced.in_keys,
-                unusable=_unusable(sink, table, counts, letters),
-            )
-        )
-        return None
-    sink.progress.note_written(entry)
-    sink.reached("finish")
-    written = begun.target  # the catalog's would be read again, as it has changed
-    small = small_files_of(head, snapshots.target_file_bytes(written))
-    sink.emit(
-        BatchCommitted(
-            model=model.name,
-            batch=batch,
-            records=arrivals.records,
-            rows=rows_written(head.summary),
-            rejected=rejected,
-            snapshot=head.id,
-            duration_ms=round((time.monotonic() - started) * 1000),
-            event_time=counts.event_time,
-            at_ms=now_ms(),
-            late=arrivals.late,
-            ignored=counts.ignored,
-            remembered=entry.remembered,
-            older=entry.older,
-            table=totals_of(head.summary),
-            removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
-            small_files=small.in_partition,
-            small_bytes=small.size_bytes,
-            partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(written) else None,
-            violations=counts.violations,
-            furthest=arrivals.furthest,
-            replaced=replaced.values,
-            replaced_keys=replaced.in_keys,
-            location=str(written.location()),
-        )
-    )
-    return head
+    return sink, rows
 
 
-def _skipped(sink: Sink, session: SparkSession, table: snapshots.JavaTable, entry: Entry) -> BatchSkipped:
-    """The event of a batch that the table has."""
-    name = entry.model
-    return BatchSkipped(
-        model=sink.model.name,
-        batch=entry.batch,
-        at_ms=now_ms(),
-        checkpoint=entry.checkpoint,
-        reads=_located(sink, session),
-        table=str(sink.model.table),
-        location=str(table.location()),
-        snapshot=find_writer(snapshots.read_ledger(table, (ledger_tag(name),)), name, entry.checkpoint, entry.batch),
-    )
-
-
-def _located(sink: Sink, session: SparkSession) -> tuple[ReadRange, ...]:
-    """What the batch reads, tables with where their files are."""
-    tables = {binding.stream.name: binding.table for binding in sink.bindings if binding.table is not None}
-    found = []
-    for each in sink.progress.reads:
-        table = tables.get(each.name)
-        location = sink.located.find(session, table) if table is not None else ""
-        found.append(replace(each, location=location))
-    return tuple(found)
-
-
-def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
-    """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
-    entry = sink.progress.entry(batch)
-    check_file_types(arrived.sparkSession, arrived, sink.bindings)
-    arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
-    sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
-    parsed = sink.parsing.parse(arrived)
-    letters = bad_records(sink, parsed)
-    letters += unreadable_letters(sink, arrived.sparkSession, batch)
-    if rescued := count_rescued_in(zip((it.stream for it in sink.bindings), parsed, strict=True)):
-        sink.emit(FieldsRescued(sink.model.name, batch, rescued, now_ms()))
-    if not union_letters(letters).isEmpty():
-        session = arrived.sparkSession
-        sink.reached("dead-letter")
-        sink.progress.check_topics()
-        _write_dead_letters(sink, session, letters, entry)
+# --- 3. staging
 
 
 def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged | None:
@@ -270,17 +189,48 @@ def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged 
     return staged
 
 
+def _check_staged(batch: _NewBatch, staged: Staged | None, source_table: str | None) -> _CheckedBatch:
+    """What the batch's rows have been counted to be, now that they are made.
+
+    `source_table` is None where it is not known yet. Raises, once what is staged is discarded, where the batch must not
+    be published.
+    """
+    sink, table, rows = batch.sink, batch.table, batch.rows
+    counts = rows.counters.read()
+    replaced = rows.counters.read_replaced() if staged is not None else ReplacedText()
+    try:
+        check_batch(sink, rows, counts, batch.number)
+        newest_place = check_log(sink, table, counts)
+        if source_table is None:
+            source_table = check_source_table(sink, table, rows)
+    except LakesqlError:
+        if staged is not None:
+            discard(staged)
+        raise
+    return _CheckedBatch(counts, replaced, newest_place, source_table)
+
+
+def _read_arrivals(batch: _NewBatch, counts: BatchCounts) -> Arrivals:
+    """What the batch has read, which a stateful model's query knows by itself."""
+    sink = batch.sink
+    if sink.arrivals is None:
+        return Arrivals(counts.records, 0)
+    arrivals = sink.arrivals()
+    if arrivals.execution is not None:
+        records = raw_records_read(batch.session, sink.bindings, arrivals.execution)
+        sink.capitals.tell(sink.model.name, records, sink.emit)
+    return arrivals
+
+
+# --- 4. dead letters
+
+
 def _find_dead_letters(
-    sink: Sink,
-    session: SparkSession,
-    rows: BatchRows,
-    counts: BatchCounts,
-    arrivals: Arrivals,
-    unknown: DataFrame | None,
-    batch: int,
+    batch: _NewBatch, counts: BatchCounts, arrivals: Arrivals, unknown: DataFrame | None
 ) -> DeadLetters:
     """The dead letters of a batch: records that the SELECT, a mirror's memory (`unknown`) or a watermark refuses, and
     files that cannot be read."""
+    sink, session, rows = batch.sink, batch.session, batch.rows
     letters = find_letters(sink, rows, counts) if counts.rejected else []
     if unknown is not None:
         letters += unknown_rows(unknown, rows.records, sink.bindings)
@@ -290,20 +240,23 @@ def _find_dead_letters(
         records = records_of(session, sink.select, sink.bindings, arrivals.execution)
         letters += ahead_letters(session, records, sink.bindings, arrivals.execution)
     if sink.letters is None:
-        letters += unreadable_letters(sink, session, batch)
+        letters += unreadable_letters(sink, session, batch.number)
     return letters
 
 
-def _unusable(sink: Sink, table: snapshots.JavaTable, counts: BatchCounts, letters: DeadLetters) -> str:
-    """What is wrong with the first record of a batch whose records are all dead letters, if the table has no row; ''
-    elsewhere."""
-    is_of_letters = sink.select.query.stateful or sink.letters is not None
-    if is_of_letters or not letters or counts.rejected < counts.records - counts.ignored:
-        return ""
-    if not snapshots.is_empty(table):
-        return ""
-    first = union_letters(letters).select("reason", "detail").head()
-    return f"{first['reason']}, {first['detail']}" if first else ""
+def _settle_dead_letters(batch: _NewBatch, letters: DeadLetters) -> int:
+    """Write the dead letters of a batch; how many were written now.
+
+    A replay of dead letters writes none: those that fail again still stand in their table, and the others are marked.
+    """
+    sink = batch.sink
+    if sink.letters is not None:
+        dead_letter_table = sink.model.table.dead_letter
+        take_letters(batch.session, dead_letter_table, sink.letters, letters, batch.entry.checkpoint)
+        return 0
+    if not letters:
+        return 0
+    return _write_dead_letters(sink, batch.session, letters, batch.entry)
 
 
 def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters, entry: Entry) -> int:
@@ -320,6 +273,26 @@ def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters,
 
 
 # --- 5. publishing
+
+
+def _complete_entry(
+    batch: _NewBatch, write: PreparedWrite | None, staged: Staged | None, checked: _CheckedBatch, arrivals: Arrivals
+) -> Entry:
+    """The batch's ledger entry, with what is known of it once it is staged."""
+    counts, older = checked.counts, 0
+    if staged is not None:
+        older = batch.rows.counters.count_older(rows_written(staged.snapshot.summary))
+    return replace(
+        batch.entry,
+        event_time=counts.event_time,
+        late=arrivals.late,
+        violations=counts.violations,
+        remembered=write.remembered if write else 0,
+        newest_place=checked.newest_place,
+        source_table=checked.source_table,
+        older=older,
+        rescued=counts.rescued,
+    )
 
 
 def _publish(
@@ -351,3 +324,24 @@ def _publish(
                 return None
             staged = anew
     raise conflict(model.table)
+
+
+# --- the companion of a stateful query
+
+
+def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
+    """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
+    entry = sink.progress.entry(batch)
+    check_file_types(arrived.sparkSession, arrived, sink.bindings)
+    arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
+    sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
+    parsed = sink.parsing.parse(arrived)
+    letters = bad_records(sink, parsed)
+    letters += unreadable_letters(sink, arrived.sparkSession, batch)
+    if rescued := count_rescued_in(zip((it.stream for it in sink.bindings), parsed, strict=True)):
+        sink.emit(FieldsRescued(sink.model.name, batch, rescued, now_ms()))
+    if not union_letters(letters).isEmpty():
+        session = arrived.sparkSession
+        sink.reached("dead-letter")
+        sink.progress.check_topics()
+        _write_dead_letters(sink, session, letters, entry)
