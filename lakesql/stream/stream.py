@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from lakesql.decode import Node, decode, node_of, option, read_entries, read_filled, read_positive
-from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.names import KEY_FIELD, RESCUED, check_column, check_name, is_reserved
+from lakesql.errors import Place, Problem, ProjectError
+from lakesql.names import KEY_FIELD, RESCUED, check_column, check_name
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
 from lakesql.registry.registered import Registered
-from lakesql.source.notifications import Notifications, check_notifications
-from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin, archive_problems
+from lakesql.source.notifications import Notifications
+from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
-from lakesql.stream.event_time import find_unnamed, is_column
-from lakesql.stream.record_keys import find_key_problems
-from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
+from lakesql.stream.event_time import is_column
+from lakesql.stream.text_encoding import UTF_8, find_encoding
 from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
 
@@ -575,12 +574,9 @@ def read_stream(node: Node) -> Stream:
         late_files=_late_files(options),
         list_all_every=options.list_all_every,
     )
-    checks = (
-        *(_check_origin, _check_references, _check_columns, _check_format, _check_registry, _check_text),
-        *(_check_envelope, _check_after, _check_order, find_key_problems),
-    )
-    for check in checks:
-        problems.extend(check(stream, node))
+    from lakesql.stream.check_stream import find_stream_problems  # only here: streams from a cache were checked
+
+    problems.extend(find_stream_problems(stream, node))
     if problems:
         raise ProjectError(problems)
     return stream
@@ -642,32 +638,6 @@ def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) 
     raise ProjectError.of("missing-option", what, why=why if envelope.is_feed else "", place=node.place)
 
 
-def _check_origin(stream: Stream, node: Node) -> Iterator[Problem]:
-    given = next(filter(None, map(node.get, ORIGIN_OPTIONS)), None)
-    if given is not None:
-        yield from stream.origin.problems(given.place)
-
-
-def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
-    entries = node.entries()
-    asked = [("key", name, entries["key"].place) for name in stream.key]
-    if stream.watermark:
-        asked.append(("watermark", stream.watermark.column, entries["watermark"].entries()["column"].place))
-    for key, name, place in asked if stream.columns else ():
-        yield from _check_reference(stream, key, name, place)
-
-
-def _check_reference(stream: Stream, key: str, name: str, place: Place) -> Iterator[Problem]:
-    if name == RESCUED and stream.rescues:
-        yield Problem("wrong-value", f"'{name}' in '{key}' is no field of a record.", place=place)
-        return
-    if key == "watermark":
-        yield from find_unnamed(name, stream.types, f"stream '{stream.name}'", place)
-    elif not is_column(name, stream.types):
-        what = f"'{name}' in '{key}' is not a column of stream '{stream.name}'."
-        yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
-
-
 def with_columns(
     stream: Stream,
     columns: tuple[Column, ...],
@@ -680,10 +650,14 @@ def with_columns(
 
     Raises `ProjectError` where it names a column that is not among them, or one has a name that no column can have.
     """
+    from lakesql.stream.check_stream import find_reference_problems
+
     found = replace(stream, columns=columns, schema_fields=schema_fields, key=stream.key or key)
     named = [("key", name) for name in found.key]
     named += [("watermark", stream.watermark.column)] if stream.watermark else []
-    problems = [problem for it, name in named for problem in _check_reference(found, it, name, stream.place)]
+    problems: list[Problem] = []
+    for option_name, name in named:
+        problems.extend(find_reference_problems(found, option_name, name, stream.place))
     seen: set[str] = set()
     for column in columns:
         try:
@@ -701,270 +675,6 @@ def with_columns(
     if problems:
         raise ProjectError(problems)
     return found
-
-
-def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
-    columns, kind = node.get("columns") or node, stream.record_format
-    seen: set[str] = set()
-    for column in stream.columns:
-        place = columns.keys.get(column.name, node.place)
-        if column.is_rescued and column.name in seen:
-            what = f"'{column.name}' is the column that `unknown_fields: rescue` adds."
-            fix = "Give the contract's own another name, and say by `from` what records call it."
-            yield Problem("duplicate-column", what, "", fix, place)
-        elif column.name.lower() in seen:
-            what = f"'{column.name}' stands twice. Capitals make no difference."
-            yield Problem("duplicate-column", what, "", "Keep one of the two.", place)
-        seen.add(column.name.lower())
-        if not kind.holds(column.type):
-            what = f"'{column.name}' is {column.type}, which a CSV value cannot be."
-            fix = "Declare it as string, and take it apart in the SELECT: split(…), from_json(…)."
-            yield Problem("wrong-type", what, "", fix, place)
-    yield from _check_fields(stream, columns)
-    one = kind.column_type
-    values = (column for column in stream.columns if not (column.is_rescued or column.is_in_key))
-    if one and [column.type.lower() for column in values] != [one]:
-        what = f"Format '{stream.format}' offers one column of type {one}."
-        yield Problem("wrong-value", what, place=columns.place)
-
-
-def _check_fields(stream: Stream, columns: Node) -> Iterator[Problem]:
-    """Whether what is said of the fields that columns are read from can be, and names each field once."""
-    has_names = stream.record_format.names_fields(stream.csv)
-    read: dict[str, str] = {}
-    for column in stream.columns:
-        other = read.setdefault(column.field.lower(), column.name)
-        if not column.from_field:
-            continue
-        place = columns.entries()[column.name].entries()["from"].place
-        if not (has_names or column.is_in_key) or stream.origin.brings == "rows":
-            what = f"'{column.name}' is read from a field, and the records of stream '{stream.name}' name none."
-            why = "Those of JSON, Avro, Parquet and ORC do, and those of CSV with a header."
-            yield Problem("wrong-value", what, why, place=place)
-        elif is_reserved(column.from_field) or not column.from_field.isprintable():
-            what = f"{column.from_field!r} is no field that a column can be read from."
-            yield Problem("wrong-value", what, place=place)
-        elif other != column.name:
-            what = f"'{other}' and '{column.name}' are read from one field, '{column.from_field}'."
-            why = "Capitals make no difference."
-            fix = "Keep one of the two; a SELECT may name a column twice."
-            yield Problem("duplicate-column", what, why, fix, place)
-
-
-def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the format goes with the origin: values of topics are parsed, and Avro's by a schema."""
-    kind, in_topics = stream.record_format, stream.origin.brings == "records"
-    place = (node.get("schema") or node.get("format") or node).place
-    path = stream.schema
-    if in_topics and not kind.is_for_records:
-        what = f"Stream '{stream.name}' has format '{stream.format}', and a topic holds no files."
-        yield Problem("format-needs-files", what, place=place)
-    elif in_topics and kind.schema_kind and not path and not stream.registry:
-        what = f"Stream '{stream.name}' lacks 'schema', the .avsc file with the schema of the topic's values, or the "
-        what += "'registry' that has the schemas which they name."
-        why = "A value in Avro does not say how it is written; files in Avro do."
-        if not kind.takes_schema_file:
-            what = f"Stream '{stream.name}' lacks the 'registry' that has the schemas which its values name."
-            why = "A value in Protobuf does not say how it is written."
-        yield Problem("missing-option", what, why, place=place)
-    elif path and not (in_topics and kind.takes_schema_file):
-        what = f"Stream '{stream.name}' has a 'schema', which only topics of format 'avro' have."
-        yield Problem("wrong-value", what, place=place)
-    elif path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
-        yield Problem("outside-project", f"The path '{path}' leaves the project.", place=place)
-
-
-def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of a registry goes with format and origin, and is said at all."""
-    is_framed, kind = stream.record_format.is_framed, stream.record_format.schema_kind
-    has_files = not is_framed and (not kind or stream.record_format.takes_schema_file)
-    if not has_files and stream.origin.brings != "records":
-        what = f"Stream '{stream.name}' has format '{stream.format}', which values of topics have."
-        fix = "Write `json`." if is_framed else "Write the format that the files have."
-        yield Problem("wrong-value", what, fix=fix, place=node.entries()["format"].place)
-        return
-    if stream.message and not stream.record_format.has_messages:
-        what = f"Stream '{stream.name}' says 'message', which is asked of Protobuf."
-        yield Problem("wrong-value", what, place=node.entries()["message"].place)
-    if not stream.registry:
-        for key in ("subject",) if is_framed else ("wire", "subject"):
-            if key in node.entries():
-                what = f"Stream '{stream.name}' says '{key}', and no 'registry' that its values name schemas of."
-                yield Problem("wrong-value", what, place=node.key_place(key))
-        return
-    place = node.entries()["registry"].place
-    if stream.origin.brings != "records" or not (kind or stream.key_kind):
-        what = f"Stream '{stream.name}' has a 'registry', which only topics of format 'avro' or 'protobuf' have."
-        yield Problem("wrong-value", what, place=place)
-    elif stream.schema:
-        what = f"Stream '{stream.name}' has a 'schema' and a 'registry'."
-        why = "Values are either all written with one schema, or each names its own."
-        yield Problem("wrong-value", what, why, "Keep one of the two.", place)
-
-
-def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of the records' text goes with their format and origin."""
-    multiline, encoding = node.get("multiline"), node.get("encoding")
-    kind, in_files = stream.record_format, stream.origin.brings == "files"
-    if multiline and not (kind.may_span_lines and in_files):
-        what = f"Stream '{stream.name}' says 'multiline', which is asked of JSON and CSV in files."
-        yield Problem("wrong-value", what, place=multiline.place)
-    if encoding and not (kind.is_text and not stream.is_feed):
-        what = f"Stream '{stream.name}' says 'encoding', which only JSON and CSV have that are no change feed."
-        yield Problem("wrong-value", what, place=encoding.place)
-    if stream.csv.thousands == stream.csv.decimal:
-        what = f"Numbers of stream '{stream.name}' have '{stream.csv.decimal}' before their fraction and in thousands."
-        yield Problem("wrong-value", what, place=node.entries()["csv"].key_place("thousands"))
-    if stream.decimals == "round" and not kind.is_text:
-        what = f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
-        yield Problem("wrong-value", what, place=node.entries()["decimals"].place)
-    if stream.ignore_corrupt == "dead_letter" and not in_files:
-        what = f"Stream '{stream.name}' says 'ignore_corrupt', which is asked of files."
-        yield Problem("wrong-value", what, place=node.entries()["ignore_corrupt"].place)
-    if stream.unknown_fields != "ignore" and not _has_unknown_fields(stream):
-        what = f"Stream '{stream.name}' says 'unknown_fields', which is asked of JSON with declared columns."
-        yield Problem("wrong-value", what, _WHY_NO_UNKNOWN, place=node.entries()["unknown_fields"].place)
-    if stream.nanoseconds == "dead_letter" and not kind.has_nanoseconds:
-        what = f"Stream '{stream.name}' says 'nanoseconds', which is asked of Parquet."
-        yield Problem("wrong-value", what, place=node.entries()["nanoseconds"].place)
-    reads_wide = kind.reads_wide_text and in_files and stream.multiline
-    if encoding and is_wide(stream.encoding) and not reads_wide:
-        what = f"Stream '{stream.name}' is read in {stream.encoding}, which is done for CSV in files alone."
-        yield Problem("wrong-value", what, "It is not read line by line.", place=encoding.place)
-
-
-_WHY_NO_UNKNOWN = (
-    "A record of CSV, Avro, Parquet and ORC is read by its header or schema, a text or bytes have no fields, and "
-    "`on_schema_change` judges a feed whose columns are those of schemas, beside its events or in a registry."
-)
-
-
-def _has_unknown_fields(stream: Stream) -> bool:
-    """Whether a record of the stream is a document whose fields may be others than its columns."""
-    is_open = all(column.is_rescued for column in stream.columns)
-    is_by_schema = stream.is_feed and (bool(stream.registry) or is_open)
-    return stream.record_format.is_document and stream.origin.brings != "rows" and not is_by_schema
-
-
-def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what becomes of files goes with the origin, and an archive is none of the folders that are read."""
-    after, archive = node.get("after") or node, node.get("archive")
-    if stream.after != "leave" and stream.origin.brings != "files":
-        what = f"Stream '{stream.name}' says 'after', which is asked of files."
-        yield Problem("wrong-value", what, place=after.place)
-        return
-    if stream.after == "archive" and archive is None:
-        what = f"Stream '{stream.name}' lacks 'archive': the folder that its files are moved to."
-        yield Problem("missing-option", what, place=after.place)
-    if archive is None:
-        return
-    if stream.after != "archive":
-        what = f"Stream '{stream.name}' has an 'archive', and moves no files."
-        yield Problem("wrong-value", what, fix="Write `after: archive` beside it.", place=archive.place)
-    elif stream.origin.files is not None:
-        yield from archive_problems(stream.archive, stream.origin.files, archive.place)
-
-
-def _check_order(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of the order of files is said of files, and goes with what becomes of them."""
-    said = [key for key in ("ordered_by", "notifications") if node.get(key) is not None]
-    needs = {"late_files": ("ordered_by",), "list_all_every": ("ordered_by", "notifications")}
-    for key, wanted in needs.items():
-        if key in node.entries() and not {*wanted} & {*said}:
-            others = " or ".join(wanted)
-            what = f"Stream '{stream.name}' says '{key}', and not {others}, with which it is asked."
-            yield Problem("wrong-value", what, place=node.key_place(key))
-    if not said:
-        return
-    if stream.notifications is not None:
-        yield from check_notifications(stream.notifications, node.entries()["notifications"], stream.name)
-    place = node.entries()[said[0]].place
-    if stream.origin.brings != "files":
-        what = f"Stream '{stream.name}' says '{said[0]}', which is asked of files."
-        why = "The records of topics and tables have an order of their own."
-        yield Problem("wrong-value", what, why, place=place)
-    elif len(said) > 1:
-        what = f"Stream '{stream.name}' says 'ordered_by' and 'notifications': each finds new files in its own way."
-        fix = "Where names grow, `ordered_by: name` needs no events; where they do not, keep `notifications`."
-        yield Problem("contradictory-options", what, "", fix, node.entries()[said[1]].place)
-    elif stream.after != "leave":
-        what = f"Stream '{stream.name}' says '{said[0]}', and its files go once they are read (`after`)."
-        why = "Which files went is looked up in lists that such a stream does without."
-        fix = "Leave out one of the two: a folder from which files go is soon listed."
-        yield Problem("contradictory-options", what, why, fix, place)
-
-
-def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the envelope goes with origin, format and table, and what columns say of its values with their types."""
-    in_files = stream.origin.brings == "files"
-    envelope, kind = stream.record_envelope, stream.record_format
-    is_registered = bool(stream.registry) and kind.takes_schema_file and envelope.may_be_registered
-    has_documents = kind.is_document or is_registered
-    if stream.is_feed and (stream.origin.brings == "rows" or not has_documents):
-        what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics and files of format 'json' have."
-        fix = why = ""
-        if kind.schema_kind and envelope.may_be_registered and not in_files:
-            fix = "In topics of format 'avro' it has a `registry`."
-        if kind.has_messages and envelope.may_be_registered:
-            why = (
-                "In Protobuf the converters of Kafka Connect write NULL as 0 or '' unless they are told otherwise, and "
-                "no event says whether they were: the table would have other values than the database."
-            )
-            fix = "Let the connector write Avro or JSON: `value.converter` and `key.converter`. Avro has a `registry`."
-        if in_files:
-            fix = (
-                "Read the rows of other files without an envelope, with the column that says what happened, in mode "
-                "`upsert`: `columns: {Op: string, …}` and `delete_when=\"Op = 'D'\"`."
-            )
-        yield Problem("wrong-value", what, why, fix, node.entries()["envelope"].place)
-    if stream.infinity != "dead_letter" and not stream.is_feed:
-        what = f"Stream '{stream.name}' says 'infinity', which is asked of change feeds."
-        yield Problem("wrong-value", what, place=node.entries()["infinity"].place)
-    yield from _check_source_table(stream, node)
-    if stream.add_fields_prefix is not None and not envelope.has_field_prefix:
-        what = f"Stream '{stream.name}' has an 'add_fields_prefix', which only a feed of envelope 'debezium_flat' has."
-        yield Problem("wrong-value", what, place=node.entries()["add_fields_prefix"].place)
-    columns, is_feed = node.get("columns") or node, stream.is_feed
-    for column in stream.columns:
-        place = columns.keys.get(column.name, node.place)
-        if column.unit and not _may_be_counted(stream, column):
-            what = f"'{column.name}' has a unit, which timestamps of JSON and CSV have, and strings of a feed."
-            yield Problem("wrong-value", what, place=place)
-        if column.encoding and not (is_feed and "binary" in column.type):
-            what = f"'{column.name}' has an encoding, which only bytes in a change feed have."
-            yield Problem("wrong-value", what, place=place)
-
-
-def _check_source_table(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether `source_table` is said of a change feed, and names tables as their events do."""
-    envelope = stream.record_envelope
-    if envelope.needs_source_table and not stream.source_table:
-        what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
-        why = "DMS writes the changes of all tables to one topic, unless it is told otherwise."
-        yield Problem("missing-option", what, why, place=node.place)
-    if not stream.source_table:
-        return
-    place = node.entries()["source_table"].place
-    if not stream.is_feed:
-        what = f"Stream '{stream.name}' has a 'source_table', which only change feeds have."
-        yield Problem("wrong-value", what, place=place)
-    for table in stream.source_table:
-        if not envelope.source_table.fullmatch(table):
-            what = f"'{table}' in 'source_table' of stream '{stream.name}' is no table of a schema."
-            fix = "Write it as `schema.table`; where the database has no schemas, as `database.table`."
-            yield Problem("wrong-value", what, fix=fix, place=place)
-
-
-def _may_be_counted(stream: Stream, column: Column) -> bool:
-    """Whether values of the column may be numbers that count something."""
-    if column.type == "string":
-        return stream.is_feed
-    if stream.origin.brings == "rows":
-        return False
-    if column.is_in_key:
-        return False
-    is_time = column.type in ("timestamp", "timestamp_ntz")
-    return is_time and stream.record_format.may_count_times(stream.csv)
 
 
 def model_stream(
