@@ -84,7 +84,7 @@ def find_contract_changes(change: ModelVersions, told: Collection[str]) -> Itera
         after = change.new.manifest.streams.get(name)
         if before is not None and after is not None and name in change.before.query.streams_read:
             yield from _column_changes(change, before, after, {it.lower() for it in told})
-            yield from _other_changes(change, before, after)
+            yield from _option_changes(change, before, after)
             yield from _connection_changes(change, before, after)
 
 
@@ -215,42 +215,68 @@ _UNKNOWN_FIELDS: Mapping[UnknownFields, tuple[str, str]] = {
 """What another value of `unknown_fields` means, and what to do."""
 
 
-def _other_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+def _option_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+    """What differs in the options of a stream, beside its columns, its watermark and its connection."""
+    yield from _reading_changes(change, before, after)
+    yield from _unknown_fields_changes(change, before, after)
+    yield from _schema_changes(change, before, after)
+    yield from _file_changes(change, before, after)
+    yield from _batch_changes(change, before, after)
+
+
+def _reading_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
     uses_key = change.before.finds_by_key or change.after.finds_by_key
     for option in _READ:
-        if getattr(before, option) != getattr(after, option) and (option != "key" or uses_key):
-            what = (
-                f"Stream '{after.name}': {option} is other than before, and records are read so from the next batch on."
-            )
-            yield Reason("next-batch", "contract-changed", what, stream_place(change.new, after, option))
-    if before.unknown_fields != after.unknown_fields:
-        what, do = _UNKNOWN_FIELDS[after.unknown_fields]
-        place = stream_place(change.new, after, "unknown_fields")
-        yield Reason("next-batch", "contract-changed", what.format(after.name), place, do)
-    if (
-        after.schema
-        and before.schema == after.schema
-        and change.old.schemas.get(after.schema) != change.new.schemas.get(after.schema)
-    ):
-        what = f"Stream '{after.name}': values are read by another schema from the next batch on."
-        yield Reason("next-batch", "contract-changed", what, Place(after.schema))
+        if option == "key" and not uses_key:
+            continue
+        if getattr(before, option) == getattr(after, option):
+            continue
+        what = f"Stream '{after.name}': {option} is other than before, and records are read so from the next batch on."
+        yield Reason("next-batch", "contract-changed", what, stream_place(change.new, after, option))
+
+
+def _unknown_fields_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+    if before.unknown_fields == after.unknown_fields:
+        return
+    what, do = _UNKNOWN_FIELDS[after.unknown_fields]
+    place = stream_place(change.new, after, "unknown_fields")
+    yield Reason("next-batch", "contract-changed", what.format(after.name), place, do)
+
+
+def _schema_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+    """Whether the file of the schema has changed: that another file is named, `_reading_changes` says."""
+    is_same_file = bool(after.schema) and before.schema == after.schema
+    if not is_same_file or change.old.schemas.get(after.schema) == change.new.schemas.get(after.schema):
+        return
+    what = f"Stream '{after.name}': values are read by another schema from the next batch on."
+    yield Reason("next-batch", "contract-changed", what, Place(after.schema))
+
+
+def _file_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+    """How files are found, and what becomes of them."""
+
+    def changed(option: str, what: str, do: str = "") -> Reason:
+        return Reason("next-batch", "option-changed", what, stream_place(change.new, after, option), do)
+
     if (before.after, before.archive) != (after.after, after.archive):
-        what = f"Files of stream '{after.name}' {_say_after(after)} from the next run on."
         do = "" if after.after == "leave" else "So it is with those that were read before, too."
-        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "after"), do)
+        yield changed("after", f"Files of stream '{after.name}' {_say_after(after)} from the next run on.", do)
     if after.ordered_by and before.late_files != after.late_files:
         said = "are read, and the run says so" if after.late_files == "read" else "end the model, and are named"
         what = f"Files of stream '{after.name}' that come late {said}, from the next run on."
-        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "late_files"))
+        yield changed("late_files", what)
     if before.notifications != after.notifications:
         told_by = after.notifications.place if after.notifications else ""
         said = f"found by the events of {told_by}" if told_by else "not found by events"
-        what = f"Files of stream '{after.name}' are {said} from the next run on."
-        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "notifications"))
-    is_found = bool(after.ordered_by or after.notifications)
-    if is_found and before.list_all_every != after.list_all_every:
+        yield changed("notifications", f"Files of stream '{after.name}' are {said} from the next run on.")
+    lists_all_now_and_then = bool(after.ordered_by or after.notifications)
+    if lists_all_now_and_then and before.list_all_every != after.list_all_every:
         what = f"All files of stream '{after.name}' are listed every {after.list_all_every}."
-        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "list_all_every"))
+        yield changed("list_all_every", what)
+
+
+def _batch_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+    """How much a batch takes, where a new checkpoint begins, and what is said of the stream to people."""
     if before.max_per_batch != after.max_per_batch:
         what = f"A batch takes {_limit(after)} of stream '{after.name}', and not {_limit(before)}."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "max_per_batch"))
