@@ -6,24 +6,20 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_, or_
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from lakesql.engine.records.avro_events import MISREAD, as_arrived, with_json_events
-from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_null_for_infinite, is_unavailable, misfits
-from lakesql.engine.records.debezium import HEAD, OPS, kind_text
+from lakesql.engine.records.avro_events import as_arrived, with_json_events
+from lakesql.engine.records.change_values import is_unavailable
+from lakesql.engine.records.debezium import HEAD, kind_text
 from lakesql.engine.records.event import (
     BEFORE,
     BEFORE_VALUES,
     EVENT,
-    NO_EVENT,
-    ROW_KINDS,
     VALUES,
     change_field,
-    is_document,
     is_ignored,
     op_of,
     read_event,
@@ -31,8 +27,9 @@ from lakesql.engine.records.event import (
     sent_texts,
     unknown_fields_of,
 )
-from lakesql.engine.records.folded import all_of, any_of
-from lakesql.engine.records.json_text import bound, missing_field
+from lakesql.engine.records.event_faults import KEY_NAMES, ROUTER_FIELD, are_of_key, find_faults, key_names
+from lakesql.engine.records.folded import any_of
+from lakesql.engine.records.json_text import bound
 from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
     Contract,
@@ -44,7 +41,7 @@ from lakesql.engine.records.parse import (
     with_stages,
 )
 from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
-from lakesql.engine.records.source_tables import full_name, table_of
+from lakesql.engine.records.source_tables import full_name
 from lakesql.engine.records.unknown_fields import rescued_text, say_unknown
 from lakesql.names import (
     CHANGE,
@@ -54,14 +51,11 @@ from lakesql.names import (
     MOVE,
     MOVE_TYPE,
     NEW_FIELDS,
-    REQUIRED_MISSING,
     RESCUED,
     ROW,
-    SEQUENCE_MISSING,
     SOURCE_TABLE,
     UNDECLARED_FIELD,
     UNKNOWN_FIELDS,
-    UNPARSABLE,
     UNSENT,
 )
 from lakesql.stream.stream import CHANGE_FIELDS
@@ -69,7 +63,6 @@ from lakesql.stream.stream import CHANGE_FIELDS
 _REASON = "_lakesql_reason"
 _DETAIL = "_lakesql_detail"
 _IS_MOVED = "_lakesql_is_moved"
-_KEY_NAMES = "_lakesql_key_names"
 _CHANGES = "_lakesql_each"
 
 
@@ -88,12 +81,12 @@ def parse_changes(
         raw = with_json_events(raw, contract.schemas)
     has_before, is_not_plain = "before" in keep_change, None
     if contract.is_mirrored:
-        raw = raw.withColumn(_KEY_NAMES, _key_names(contract))
+        raw = raw.withColumn(KEY_NAMES, key_names(contract))
     if can_be_plain(contract, has_before):
         raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(PLAIN)["is_plain"]
     *stages, last = _read(contract, has_before)
     stages.append({**last, _IS_MOVED: is_half(contract, F.col(EVENT))})
-    reason = _first(fault.reason for fault in _faults(contract, F.col(_IS_MOVED)))
+    reason = _first(fault.reason for fault in find_faults(contract, F.col(_IS_MOVED)))
     judged = with_stages(raw, [*stages, {_REASON: reason}], is_not_plain)
     found = _ReadChange(is_not_plain)
     if contract.unknown_fields != "ignore":
@@ -105,7 +98,7 @@ def parse_changes(
     new_fields = _new_fields(contract) if contract.schema_fields else _absent(contract, found)
     detail = None
     if contract.schemas is not None:  # what is made of the JSON is made before the records are as they arrived
-        said = _first(fault.detail for fault in _faults(contract, F.col(_IS_MOVED)))
+        said = _first(fault.detail for fault in find_faults(contract, F.col(_IS_MOVED)))
         stage = {_DETAIL: F.when(F.col(_REASON).isNotNull(), said), NEW_FIELDS: new_fields}
         judged = as_arrived(with_stages(judged, [stage]))
         detail, new_fields = F.col(_DETAIL), F.col(NEW_FIELDS)
@@ -195,8 +188,8 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     """
     if contract.schemas is not None:
         return rejected  # its header, which may name its schema, is gone
-    stages = [*([{_KEY_NAMES: _key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
-    faults = [fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved))]
+    stages = [*([{KEY_NAMES: key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
+    faults = [fault.detail for is_moved in (True, False) for fault in find_faults(contract, F.lit(is_moved))]
     if contract.unknown_fields != "ignore":
         stages += unknown_fields_of(op_of(), contract)
         faults.append(say_unknown(F.col(UNKNOWN_FIELDS)))
@@ -215,157 +208,17 @@ def _rescued(found: _ReadChange) -> Column:
     return F.when(found.head["op"].isin("c", "u", "r"), rescued_text(F.col(UNKNOWN_FIELDS)))
 
 
-@dataclass(frozen=True, slots=True)
-class _EventFault:
-    """One thing that makes an event bad: the reason and the detail, both NULL where it does not hold."""
-
-    reason: Column
-    detail: Column
-
-
-def _faults(contract: Contract, is_moved: Column) -> Iterator[_EventFault]:
-    """All that may be wrong. A row that `is_moved` from another key may lack what that one's row has."""
-    op, row, kinds = op_of(), F.col(ROW), F.col(ROW_KINDS)
-
-    def fault(holds: Column, reason: str, detail: Column | str) -> _EventFault:
-        said = F.lit(detail) if isinstance(detail, str) else detail
-        return _EventFault(F.when(holds, F.lit(reason)), F.when(holds, said))
-
-    is_record = ~is_ignored(contract)
-    if contract.schemas is not None:
-        yield fault(F.col(MISREAD).isNotNull(), UNPARSABLE, F.col(MISREAD))
-    if contract.envelope == "debezium":
-        yield fault(is_record & is_document(), UNPARSABLE, _DOCUMENT)
-    no_event = is_record & (F.col(EVENT).isNull() | op.isNull())
-    yield fault(no_event, UNPARSABLE, f"not a change event: {NO_EVENT[contract.envelope]}")
-    unknown = is_record & ~op.isin(*OPS)
-    yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
-    if contract.source_table and contract.envelope != "dms":
-        names_none = op.isin(*OPS) & table_of(F.col(EVENT)["source"]).isNull()
-        yield fault(names_none, UNPARSABLE, _NO_TABLE)
-    yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
-    yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
-    if contract.is_mirrored:
-        names = F.col(_KEY_NAMES)
-        said = F.concat(F.lit("the record's key has "), F.array_join(F.array_sort(names), ", "))
-        wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
-        is_other = ~_are_of_key(names, contract)
-        yield fault(op.isin("c", "u", "r", "d") & is_other, UNPARSABLE, F.concat(said, wanted))
-        if not contract.names_key:
-            what = "the record has no key in JSON, and the stream declares no `key`"
-            yield fault(op.isin("c", "u", "r", "d") & names.isNull(), UNPARSABLE, what)
-    if contract.schema_fields:
-        is_bare = F.col("value").isNotNull() & op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
-        yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
-    for name in contract.sequence:
-        if name.startswith(f"{CHANGE}."):
-            value = change_field(name.split(".")[1], F.col(EVENT), contract)
-            is_missing = op.isin(*OPS) & value.isNull()
-            yield fault(is_missing, SEQUENCE_MISSING, _without(name, contract))
-            continue
-        yield fault(op.isin("c", "u", "r", "d") & row[name].isNull(), SEQUENCE_MISSING, name)
-        alone = f"{name}: the delete has the key alone, and nothing in the other columns. {SENT_BY}"
-        yield fault((op == "d") & _is_key_alone(contract), SEQUENCE_MISSING, alone)
-    for column in contract.columns:
-        text, sent, kind = row[column.name], sent_texts(contract)[column.name], column.type.simpleString()
-        unsent, is_kept, is_unused = is_unavailable(sent), column.name in contract.kept, column.name in contract.unused
-        is_whole = (op == "r") | ((op == "c") & ~is_moved) if is_kept else op.isin("c", "u", "r")
-        if not is_unused:
-            yield fault(
-                is_whole & unsent,
-                UNPARSABLE,
-                f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
-            )
-        # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
-        is_asked = column.name in (*contract.key, *contract.sequence)
-        asked = ("c", "u", "r", "d") if is_asked else ("c", "u", "r")
-        is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
-        what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
-        misfit = misfits(text, F.col(VALUES)[column.name], column.type, hint(column, kinds))
-        if is_nested(column.type):
-            misfit |= text.isNull() & sent.isNotNull()
-        yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept or is_unused else misfit), UNPARSABLE, what)
-        if column.required or column.name in contract.key:
-            is_null = sent.isNull() | is_null_for_infinite(text, column.type, column.infinity)
-            said = missing_field(F.col("value").cast("string"), column.name)
-            yield fault(op.isin(*asked) & is_null, REQUIRED_MISSING, said)
-        if contract.envelope == "dms" and column.name in contract.key:
-            before, value = F.col(BEFORE)[column.name], F.col(BEFORE_VALUES)[column.name]
-            former = misfits(before, value, column.type, hint(column, kinds))
-            yield fault((op == "u") & former, UNPARSABLE, f"{column.name}: the row's former key is not a {kind}")
-
-
-_DOCUMENT = (
-    "an event of Debezium's connector for MongoDB, whose rows are documents as text, which are not read; let the "
-    "connector send them flat (ExtractNewDocumentState), and the stream say `envelope: debezium_flat`"
-)
-
-
-_NO_TABLE = (
-    "the record names no table, and the stream says which it takes (`source_table`); a flat one needs `table` and "
-    "`schema` or `db` in the connector's `add.fields`, and a delete with a value (`delete.tombstone.handling.mode`: "
-    "`rewrite`)"
-)
-
-
 def _source_table(head: Mapping[str, Column]) -> Column:
     """The table whose change a record is; NULL where a router says that those of several tables are of one."""
     is_routed = F.coalesce(F.lower(F.col("key").cast("string")).contains(ROUTER_FIELD), F.lit(False))
     return F.when(~is_routed, full_name(head["source"]))
 
 
-def _without(name: str, contract: Contract) -> Column | str:
-    """What is said of a change that lacks a field of `_change` which orders it: its connector may have none."""
-    if name != f"{CHANGE}.position" or contract.envelope == "dms":
-        return name
-    if contract.envelope == "debezium_flat":
-        said = "no field says one; where `add.fields` have another prefix, let the stream's `add_fields_prefix` say it"
-        return f"{name}: {said}"
-    connector = F.coalesce(F.col(EVENT)["source"]["connector"], F.lit("which it does not name"))
-    said = "; its source block has none of lsn, file and pos, commit_lsn and scn: leave it out of `sequence_by`"
-    return F.concat(F.lit(f"{name}: the event of the connector "), connector, F.lit(f" says none{said}"))
-
-
-_PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")
-"""What stands in a column that may not be NULL where a database has sent the key alone."""
-
-
-def _is_key_alone(contract: Contract) -> Column:
-    """Whether no column of a row but its key has a value of its own: such a delete would be older than any change."""
-    others = (it.name for it in contract.columns if it.name not in contract.key and not is_nested(it.type))
-    has_none = (F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True)) for name in others)
-    return all_of(has_none)
-
-
-ROUTER_FIELD = "__dbz__physicaltableidentifier"
-"""What Debezium's ByLogicalTableRouter adds to the key of a record, in small letters: the table it came from."""
-
-
-def _key_names(contract: Contract) -> Column:
-    """The columns of a record's key, in small letters; NULL where it is no JSON object.
-
-    What a router adds is no column, unless the stream says so.
-    """
-    key = F.lower(F.col("key").cast("string"))
-    is_wrapped = F.get_json_object(key, "$.schema").isNotNull()
-    inner = F.when(key.contains('"payload"') & is_wrapped, F.get_json_object(key, "$.payload"))
-    names = F.json_object_keys(F.coalesce(inner, key))
-    if ROUTER_FIELD in map(str.lower, contract.key):
-        return names
-    return F.array_remove(names, ROUTER_FIELD)
-
-
-def _are_of_key(names: Column, contract: Contract) -> Column:
-    """Whether these are the columns of the stream's key, in any order; NULL where there are none."""
-    has_each = (F.array_contains(names, name.lower()) for name in contract.key)
-    return reduce(and_, has_each, F.array_size(names) == len(contract.key))
-
-
 def _is_key_right(contract: Contract) -> Column:
     """Whether nothing is wrong with the record's key."""
     if not contract.is_mirrored:
         return F.lit(True)
-    return F.coalesce(_are_of_key(F.col(_KEY_NAMES), contract), F.lit(contract.names_key))
+    return F.coalesce(are_of_key(F.col(KEY_NAMES), contract), F.lit(contract.names_key))
 
 
 def _move(contract: Contract) -> Column:
