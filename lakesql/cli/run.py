@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from lakesql.errors import UsageError
 if TYPE_CHECKING:
     from lakesql.cli.run_review import RunReview
     from lakesql.cli.selection import Work
+    from lakesql.compile.select import Select
     from lakesql.engine.spark.session import Opening
     from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
@@ -146,13 +147,13 @@ def run_selected(
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
     from lakesql.run import brief
-    from lakesql.run.ahead import may_have_nothing_new
 
-    names, tasks = (*work.names, *work.tasks), work.tasks
-    is_plain = not (how.continuous or tasks or rebuild_from or how.accept_data_loss or plan_first or build)
-    needs_java = names and not plan_first and not (is_plain and may_have_nothing_new(work.manifest, names))
-    how = replace(how, is_brief=not how.continuous and not tasks and brief.is_brief(work.manifest, names))
-    with _ahead(work.manifest, names, how) if needs_java else nullcontext() as ahead:
+    names = (*work.names, *work.tasks)
+    is_brief = not how.continuous and not work.tasks and brief.is_brief(work.manifest, names)
+    how = replace(how, is_brief=is_brief)
+    does_more = bool(work.tasks) or rebuild_from is not None or build is not None
+    may_end_early = not (does_more or plan_first or how.continuous or how.accept_data_loss)
+    with _ahead(work.manifest, names, how) if _begins_java(work, plan_first, may_end_early) else nullcontext() as ahead:
         from lakesql.cli import project
         from lakesql.compile.compiled import compiled_files
         from lakesql.run.columns import ask_topics
@@ -172,22 +173,13 @@ def run_selected(
         if not names:
             return _exit_code(manifest, names)
 
-        from lakesql.cli.render import open_emitter, told
-        from lakesql.run.nothing_new import report_nothing_new
-
         selects = compiled.selects(names)
+        open_events = partial(_open_events, manifest, selects, how, metrics, options)
+        if may_end_early and review is None:
+            from lakesql.run.nothing_new import report_nothing_new
 
-        @contextmanager
-        def open_events() -> Iterator[Emit]:
-            with (
-                served(manifest, names, metrics, options) as others,
-                told(manifest, selects, continuous=how.continuous) as lineage,
-                open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)) as emit,
-            ):
-                yield emit
-
-        if is_plain and review is None and report_nothing_new(manifest, selects, open_events, how.fail_if_empty):
-            return _exit_code(manifest, names)
+            if report_nothing_new(manifest, selects, open_events, how.fail_if_empty):
+                return _exit_code(manifest, names)
         from lakesql.run.models import run_models
 
         jobs_by = _choose_jobs(manifest, work, how, rebuild_from, build)
@@ -205,6 +197,37 @@ def run_selected(
                 reload=partial(project.load_project, options, asks=True),
             )
             return _exit_code(manifest, names, succeeded=succeeded)
+
+
+def _begins_java(work: Work, plan_first: bool, may_end_early: bool) -> bool:
+    """Whether the session is begun with at once: the run surely needs it."""
+    names = (*work.names, *work.tasks)
+    if not names or plan_first:
+        return False
+    if not may_end_early:
+        return True
+    from lakesql.run.ahead import may_have_nothing_new
+
+    return not may_have_nothing_new(work.manifest, names)
+
+
+@contextmanager
+def _open_events(
+    manifest: Manifest,
+    selects: Mapping[str, Select],
+    how: RunOptions,
+    metrics: MetricsAt | None,
+    options: Options,
+) -> Iterator[Emit]:
+    """Where the events of the run go: the screen, the logs, its metrics and the lineage."""
+    from lakesql.cli.render import open_emitter, told
+
+    with (
+        served(manifest, tuple(selects), metrics, options) as others,
+        told(manifest, selects, continuous=how.continuous) as lineage,
+        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)) as emit,
+    ):
+        yield emit
 
 
 def _ahead(manifest: Manifest, names: Sequence[str], how: RunOptions) -> AbstractContextManager[Opening | None]:
