@@ -64,6 +64,12 @@ class StreamOrigin(Protocol):
         """The topics that it means, of those that are `there`; none where it means no topics."""
         return ()
 
+    @property
+    def topic_regex(self) -> str | None:
+        """The regular expression, from the first character to the last, of its topics' names; None where it names
+        them."""
+        return None
+
     def explain_none(self) -> str:
         """Why `find_topics` has found none, in words."""
         return "no topic is named"
@@ -188,6 +194,11 @@ class TopicPattern(StreamOrigin):
     def find_topics(self, there: Callable[[], Collection[str]]) -> Sequence[str]:
         """Those of a name that matches, in order."""
         return sorted(name for name in there() if re.fullmatch(self.pattern, name))
+
+    @property
+    def topic_regex(self) -> str:
+        """The pattern within bounds: without these, Spark looks for it within a name."""
+        return f"^(?:{self.pattern})$"
 
     def explain_none(self) -> str:
         """That no name matches."""

@@ -19,7 +19,6 @@ from lakesql.model.writing import TASK_RECORDS
 from lakesql.source.cluster import Offsets, consumer_options, find_held
 from lakesql.source.empty import explain_no_records
 from lakesql.source.kafka import Kafka
-from lakesql.source.origin import TopicPattern
 from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import SourceState
 
@@ -68,7 +67,7 @@ class SparkKafka(SparkSource):
             for topic, offsets in ends.items()
         }
         assigned = {topic: [*map(int, offsets)] for topic, offsets in ends.items()}
-        reader = _reader(session.read, _cluster(binding)).option("failOnDataLoss", False)
+        reader = _reader(session.read, cluster_of(binding)).option("failOnDataLoss", False)
         reader = reader.option("assign", json.dumps(assigned))
         reader = reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
         return reader.load().drop("timestampType")
@@ -118,22 +117,23 @@ def read_between(
     return reader.option("maxRecordsPerPartition", TASK_RECORDS).load().drop("timestampType")
 
 
-def _cluster(binding: StreamBinding) -> Kafka:
+def cluster_of(binding: StreamBinding) -> Kafka:
+    """The cluster that a stream of topics is read from."""
     assert binding.source.cluster is not None
     return binding.source.cluster
 
 
 def _broker(session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Broker:
-    return brokers.of(session._jvm, _cluster(binding))
+    return brokers.of(session._jvm, cluster_of(binding))
 
 
 def _of_topics(reader: Reader, binding: StreamBinding) -> Reader:
     """A reader of the topics that the stream means."""
     check_origin(binding)
     origin = binding.stream.origin
-    reader = _reader(reader, _cluster(binding)).option("maxRecordsPerPartition", TASK_RECORDS)
-    if isinstance(origin, TopicPattern):  # without the bounds Spark looks for it within a name
-        return reader.option("subscribePattern", f"^(?:{origin.pattern})$")
+    reader = _reader(reader, cluster_of(binding)).option("maxRecordsPerPartition", TASK_RECORDS)
+    if origin.topic_regex is not None:
+        return reader.option("subscribePattern", origin.topic_regex)
     return reader.option("subscribe", ",".join(origin.given))
 
 

@@ -16,7 +16,7 @@ from lakesql.engine.sources.globs import list_files
 from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.read_files import file_path, text_lines
 from lakesql.project.files import date_by_name
-from lakesql.source.origin import TopicPattern, recorded_folder
+from lakesql.source.origin import recorded_folder
 from lakesql.source.pattern import escape_glob
 from lakesql.source.recorded import Recorded
 from lakesql.source.seen_files import SeededSource, SeenFile
@@ -69,8 +69,8 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
         topic = F.url_decode(topic)
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
     rows = lines.select("value", topic.alias("topic"), record)
-    if isinstance(stream.origin, TopicPattern):
-        rows = rows.where(F.col("topic").rlike(f"^(?:{stream.origin.pattern})$"))
+    if stream.origin.topic_regex is not None:
+        rows = rows.where(F.col("topic").rlike(stream.origin.topic_regex))
     is_record = F.col("r.partition").isNotNull()
     if isinstance(stream.start, datetime):
         first_ms = epoch_ms(stream.start)

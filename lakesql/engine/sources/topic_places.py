@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.clock import epoch_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Broker, Brokers
-from lakesql.engine.sources.kafka import read_between
+from lakesql.engine.sources.kafka import cluster_of, read_between
 from lakesql.errors import RunError
 from lakesql.source.cluster import Offsets, Topic, numbered
-from lakesql.source.kafka import Kafka
 from lakesql.source.stream_state import Position
 
 GROUP_PREFIX = "spark-kafka-relation"
@@ -25,10 +24,9 @@ class TopicPlaces:
     """The topics of one stream."""
 
     def __init__(self, session: SparkSession, brokers: Brokers, binding: StreamBinding, model: str) -> None:
-        assert isinstance(binding.source, Kafka)
-        self._session, self._brokers, self._connection = session, brokers, binding.source
+        self._session, self._brokers, self._connection = session, brokers, cluster_of(binding)
         self._stream, self._model = binding.stream, model
-        self._group_id = f"{binding.source.group_id_prefix or GROUP_PREFIX}-{uuid4()}"
+        self._group_id = f"{self._connection.group_id_prefix or GROUP_PREFIX}-{uuid4()}"
 
     def begins_early(self) -> bool:
         """Whether the stream begins with the first record that is there."""
