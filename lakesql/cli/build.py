@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
     from lakesql.model.unit_tests import UnitTest
     from lakesql.run.build import Build
-    from lakesql.run.rebuild import RebuildFrom
+    from lakesql.run.replacement import RebuildFrom
     from lakesql.run.test import Engine
     from lakesql.unit.outcomes import Result
 

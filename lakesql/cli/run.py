@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakesql.run.build import Build
     from lakesql.run.job import RunOptions
     from lakesql.run.models import JobsBy
-    from lakesql.run.rebuild import RebuildFrom
+    from lakesql.run.replacement import RebuildFrom
 
 
 @click.command("run", cls=Command)

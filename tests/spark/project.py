@@ -34,7 +34,8 @@ from lakesql.run.load import load_asked, load_known
 from lakesql.run.models import JobsBy, Order, run_selects
 from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.prepare import RunContext
-from lakesql.run.rebuild import RebuildFrom, rebuild_jobs
+from lakesql.run.rebuild import rebuild_jobs
+from lakesql.run.replacement import RebuildFrom
 
 E = TypeVar("E")
 Row = dict[str, Any]
