@@ -31,11 +31,12 @@ from lakesql.model.maintenance_tasks import rewrite_of
 from lakesql.names import REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally
 from lakesql.project.profiles import checkpoint_of
+from lakesql.run.analysis import keep_analysis
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.identities import hash_of
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import Job, RunOptions, StartJob
-from lakesql.run.nothing_new import UpToDate, find_up_to_date, keep_analysis
+from lakesql.run.nothing_new import UpToDate, find_up_to_date
 from lakesql.run.prepare import RunContext, check_progress, check_tables, open_keeper, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.refresh_job import RefreshJob

@@ -39,10 +39,11 @@ from lakesql.progress.remarks import remark_on
 from lakesql.progress.state import StartFrom
 from lakesql.project.procedures import spec_of
 from lakesql.project.profiles import checkpoint_of
+from lakesql.run.analysis import keep_analysis
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields, with_followed
 from lakesql.run.identities import hash_of, query_identities
-from lakesql.run.nothing_new import empty_streams, keep_analysis, left_out_files
+from lakesql.run.nothing_new import empty_streams, left_out_files
 from lakesql.run.seed_statuses import outdated_seeds
 from lakesql.stream.registry_columns import schema_path
 from lakesql.stream.stream import Column
