@@ -17,7 +17,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import BoundSelect, bind_selects
-from lakesql.run.prepare import RunContext
+from lakesql.run.context import RunContext
 from lakesql.run.spark import open_spark, session_settings
 
 SETTINGS = '[tool.lakesql]\nname = "bench"\n'

@@ -17,9 +17,9 @@ from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.plan.data_test_results import TestResult, is_bad
+from lakesql.run.context import RunContext
 from lakesql.run.job import Job, StartJob, ThreadWork
 from lakesql.run.models import JobsBy, ModelJobs, Order
-from lakesql.run.prepare import RunContext
 from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.run.together import consistent_group

@@ -15,7 +15,7 @@ from lakesql.errors import RunError
 from lakesql.location import local_folder
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect
-from lakesql.run.prepare import RunContext
+from lakesql.run.context import RunContext
 from lakesql.run.replacement import RebuildFrom
 
 

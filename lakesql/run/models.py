@@ -33,15 +33,18 @@ from lakesql.observe.tally import ModelTally
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.analysis import keep_analysis
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
+from lakesql.run.context import RunContext
 from lakesql.run.identities import hash_of
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import Job, RunOptions, StartJob
+from lakesql.run.model_maintenance import open_keeper
 from lakesql.run.nothing_new import UpToDate, find_up_to_date
-from lakesql.run.prepare import RunContext, check_progress, check_tables, open_keeper, prepare_model
+from lakesql.run.prepare import check_progress, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.refresh_job import RefreshJob
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
+from lakesql.run.tables_read import check_tables
 from lakesql.run.together import GroupRounds, check_whole, consistent_group, seated_alone
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not

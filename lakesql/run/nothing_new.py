@@ -37,7 +37,7 @@ from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.existing import UNREADABLE, Existing, FindTable
 from lakesql.run.identities import hash_of
 from lakesql.run.read_to_end import has_read_all, sources_now
-from lakesql.source.stream_state import SourceState
+from lakesql.run.stream_notes import empty_streams, left_out_files
 from lakesql.table.due import KnownAmounts, find_due, time_left_ms
 from lakesql.table.maintenance_record import MaintenanceRecord
 from lakesql.table.uncompacted import measure_uncompacted
@@ -67,18 +67,6 @@ def report_nothing_new(
             each.tell(emit)
         emit(RunFinished(_since(started), False, now_ms()))
     return True
-
-
-def empty_streams(model: str, sources: Sequence[SourceState]) -> tuple[StreamEmpty, ...]:
-    """What is said of those streams of a model that have nothing to read."""
-    others_have = any(not source.nothing for source in sources)
-    empty = [source for source in sources if source.nothing]
-    return tuple(StreamEmpty(model, source.name, source.nothing, others_have, now_ms()) for source in empty)
-
-
-def left_out_files(model: str, sources: Sequence[SourceState]) -> tuple[FilesLeftOut, ...]:
-    """What is said of those streams of a model of whose files some are not read."""
-    return tuple(FilesLeftOut(model, source.name, source.left_out, now_ms()) for source in sources if source.left_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from lakesql.engine.progress.inspect import read_sources
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
 from lakesql.run.bind import BoundSelect, bind_select
-from lakesql.run.prepare import check_tables, tables_read
 from lakesql.run.spark import open_spark, open_spark_alone, session_settings
+from lakesql.run.tables_read import check_tables, tables_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

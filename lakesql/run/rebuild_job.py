@@ -29,8 +29,9 @@ from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect
 from lakesql.run.check_rebuild import check_files, check_rebuild
+from lakesql.run.context import RunContext
 from lakesql.run.identities import hash_of
-from lakesql.run.prepare import RunContext, prepare_model
+from lakesql.run.prepare import prepare_model
 from lakesql.run.rebuilt import find_swapped, finish_rebuild, rebuild_folder, set_property
 from lakesql.run.replacement import RebuildFrom, ReplacementTable
 

@@ -25,7 +25,7 @@ from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEASE_SUFFIX, LEDGER_R
 from lakesql.progress.state import newest_batch
 from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.prepare import RunContext
+from lakesql.run.context import RunContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -32,9 +32,10 @@ from lakesql.names import LEDGER_REBUILD, LEDGER_REBUILD_VERSION, REBUILD_PROPER
 from lakesql.plan.steps import check_mergeable
 from lakesql.progress.state import StartFrom
 from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.context import RunContext
 from lakesql.run.identities import query_identities
-from lakesql.run.prepare import RunContext, check_tables
 from lakesql.run.rebuilt import rebuild_folder, set_property
+from lakesql.run.tables_read import check_tables
 from lakesql.stream.stream import Stream
 from lakesql.table.table_state import TableState
 

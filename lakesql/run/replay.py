@@ -34,10 +34,11 @@ from lakesql.progress.decide import check_identity
 from lakesql.progress.state import QueryIdentity
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.context import RunContext
 from lakesql.run.identities import hash_of, query_identities
-from lakesql.run.prepare import RunContext, check_tables
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.tables_read import check_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -29,8 +29,8 @@ from lakesql.progress.state import Origin, ProgressState, QueryIdentity, StartFr
 from lakesql.progress.topics import check_offsets
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.context import RunContext
 from lakesql.run.identities import query_identities
-from lakesql.run.prepare import RunContext
 from lakesql.run.rebuilt import find_swapped, finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.source.seen_files import SeededSource

@@ -13,7 +13,7 @@ from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.plan.data_test_results import TestResult, is_bad
-from lakesql.run.prepare import RunContext
+from lakesql.run.context import RunContext
 from lakesql.run.seed import fill_seeds
 from lakesql.run.test import Engine, TestRun, run_data_tests
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakesql.engine.batch.sink import Sink
-    from lakesql.run.prepare import RunContext
+    from lakesql.run.context import RunContext
 
 
 def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:

@@ -53,8 +53,9 @@ from lakesql.names import DELETE, DELETED_AT
 from lakesql.plan.steps import plan_table
 from lakesql.project.profiles import Catalog, Spark
 from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.context import RunContext
 from lakesql.run.identities import hash_of, query_identities
-from lakesql.run.prepare import RunContext, prepare_model
+from lakesql.run.prepare import prepare_model
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.seed.seed import Seed
 from lakesql.source.kinds import recorded_topics

@@ -28,12 +28,12 @@ from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
 from lakesql.run.columns import ask_topics
+from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.load import load_asked, load_known
 from lakesql.run.models import JobsBy, Order, run_selects
 from lakesql.run.nothing_new import report_nothing_new
-from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import rebuild_jobs
 from lakesql.run.replacement import RebuildFrom
 

@@ -19,7 +19,7 @@ from lakesql.engine.spark.session import new_session
 from lakesql.errors import RunError
 from lakesql.events import Event
 from lakesql.run.bind import bind_select
-from lakesql.run.prepare import RunContext
+from lakesql.run.context import RunContext
 from lakesql.run.replay import Replayed, bind_letters, replay_letters
 from tests.spark.project import Fields, Project
 from tests.spark.test_ledger import roll_back
