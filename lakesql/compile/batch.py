@@ -61,13 +61,14 @@ class CheckDeletes:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A query, cut where the bounds of the batch's keys come: each time of another table, by these aliases."""
+    """A query in parts, between which the bounds of the batch's keys are put. Each bound is on the table with the alias
+    at the same place of `aliases`."""
 
     parts: tuple[str, ...]
     aliases: tuple[str, ...]
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
-        """The query with these bounds in their places; None leaves a mark there, as the compiled file has it."""
+        """The query with these bounds in their places; with None it has a mark in each, as in the compiled file."""
         whole, *rest = self.parts
         for alias, part in zip(self.aliases, rest, strict=True):
             whole += (BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)) + part
@@ -76,9 +77,10 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class CheckRows:
-    """Make the rows of a view anew, once, each with what it fails, and stop before the batch is written if it must.
+    """The step that evaluates a mirror's expectations: the rows of `view` are computed once, each with the expectations
+    that it fails, and the batch is stopped before it is written if one of them says so.
 
-    They have a `name` of their own, and stand for those of the view.
+    The computed rows are the view `name`; the steps that follow read it in the place of `view`.
     """
 
     when: str
@@ -94,10 +96,11 @@ class CheckRows:
 
 @dataclass(frozen=True, slots=True)
 class TakeTombstones:
-    """Where records of the batch have no value: make the rows of a view anew, with these as rows that delete their key.
+    """The step that adds the deletes of tombstones, which are records without a value. It is taken where the batch has
+    any.
 
-    `rows` has the name and the query of both, bounded by the keys of `_lakesql_tombstones`, and `newest` makes the view
-    of them.
+    `rows` makes the view `name` of the batch's rows and of one row for each tombstone; it is bounded by the keys of
+    `_lakesql_tombstones`. `newest` makes the view of the newest row of each key of these.
     """
 
     when: str
@@ -114,7 +117,8 @@ class TakeTombstones:
 
 @dataclass(frozen=True, slots=True)
 class KeepRows:
-    """Make the rows of a query that reads the table itself, once, and give them a name.
+    """The step that computes the rows of a query over the target table once, and names them, as the table changes
+    later.
 
     `stands_for` is as in `MakeView`.
     """
@@ -132,10 +136,11 @@ class KeepRows:
 
 @dataclass(frozen=True, slots=True)
 class FillUnsent:
-    """Where changes of the batch have left out values: make the rows of a view anew, with those that the table has.
+    """The step that fills columns which the change events leave out with the values that the table has. It is taken
+    where events of the batch leave any out.
 
-    `known` is the condition of the rows that are written. They have a `name` of their own, and stand for those of the
-    view.
+    The filled rows are the view `name`, which the steps that follow read in the place of `view`. `known` is the
+    condition of the rows that are written: of the others a value is nowhere to be found.
     """
 
     when: str
@@ -152,9 +157,10 @@ class FillUnsent:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Insert some rows of a view, those for which the condition holds, into the tombstones, if there are any.
+    """The step that inserts the rows of a view for which `condition` holds into the table of tombstones, if there are
+    any.
 
-    Done twice, it says the same. `forget` removes, whole days at a time, those whose time is over.
+    It is idempotent. `forget` is the statement that removes tombstones past their retention, whole days at a time.
     """
 
     when: str
@@ -166,10 +172,11 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class RememberMoves:
-    """Where a batch may have a part of a transaction that changes keys: remember its changes.
+    """The step that stores the batch's changes of keys, where the batch may hold only a part of the transaction that
+    has changed them.
 
-    Done twice, it says the same. `keys` makes of the batch the model's keys that bound it, and `forget` removes, whole
-    days at a time, those whose time is over.
+    It is idempotent. `keys` is the query for the model's keys in the batch, which bound `statement`. `forget` is the
+    statement that removes stored changes past their retention, whole days at a time.
     """
 
     when: str
@@ -185,9 +192,10 @@ class RememberMoves:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """That there is a truncate among the changes of a batch.
+    """A truncate among the changes of a batch.
 
-    `position` is the newest one's, and `at_us` its time, in microseconds since the epoch, where the mode asks.
+    `position` is that of the newest one, and `at_us` its time, in microseconds since the epoch, where the mode asks for
+    it.
     """
 
     position: tuple[int, ...] = ()
@@ -198,10 +206,10 @@ class Truncate:
 class Write:
     """The one statement that changes the table.
 
-    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `new` does the
-    same to a table that has no row of the batch's keys, and looks at no row of it. `only_adds`: no row of the table is
-    changed or deleted. `compares`: which rows it adds or changes depends on those of the table. `skips_older`: rows of
-    the batch are left out where the table has newer ones.
+    `truncating` is the text that the statement of a batch with a truncate ends with; such a statement has no bounds.
+    `new` is the statement for a table that has no row of the batch's keys: it reads no row of the table. `only_adds`:
+    no row of the table is updated or deleted. `compares`: which rows it adds or updates depends on the rows of the
+    table. `skips_older`: rows of the batch are left out where the table has newer ones.
     """
 
     when: str
@@ -213,11 +221,12 @@ class Write:
     skips_older: bool = False
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
-        """The statement, with these bounds in their place; None leaves a mark there, as the compiled file has it."""
+        """The statement with these bounds in its places; with None it has a mark in each, as in the compiled file."""
         return self.statement.text(bounds)
 
     def truncating_text(self, truncate: Truncate | None = None) -> str:
-        """The statement of a batch with this truncate, or with a mark for it; '' where it is nothing to the mode."""
+        """The statement of a batch with this truncate, or with a mark in its place; '' where the mode does nothing at a
+        truncate."""
         end = self.truncating
         if truncate is not None:
             end = end.replace(POSITION_PLACE, position_text(truncate.position))

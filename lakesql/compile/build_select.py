@@ -119,7 +119,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
 
 
 def _check_reads(model: Model) -> Iterable[Problem]:
-    """What a model over tables must not read: streams, and its own table."""
+    """Problems of what a model over tables reads: a stream, or its own table."""
     mode = model.config.mode
     for found in model.facts.streams:
         yield Problem(
@@ -159,7 +159,7 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
 
 
 def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
-    """What a SELECT is told of the streams that it reads."""
+    """The parts of streams that a SELECT over them is checked by, by the streams' names."""
     return {name: _shape_of(stream) for name, stream in streams.items()}
 
 
@@ -262,9 +262,11 @@ def _reads(query: Query, streams: Mapping[str, Stream], is_such: Callable[[Strea
 
 
 def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
-    """The columns of the SELECT, in small letters, that are plainly columns of the key of the one topic that it reads.
+    """The topic's key columns that the SELECT passes on as they are: by the names that the SELECT gives them, in small
+    letters, their names in the stream.
 
-    None where it has not all of these, or its records are no rows by themselves.
+    None of them where one is missing, where several streams are read, or where the records are changes or no records of
+    a topic.
     """
     read = [streams[name] for name in query.streams_read]
     if len(read) != 1 or read[0].is_feed or read[0].origin.brings != "records":
@@ -276,7 +278,8 @@ def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, st
 
 
 def _check_columns(select: Select) -> Iterable[Problem]:
-    """Options that name columns of the SELECT."""
+    """Problems of options that name columns which the SELECT does not have, and of columns that its mode adds under a
+    name that is taken."""
     model, known = select.model, select.columns
     if known is None:
         if option := batches_of(select).needs_columns:
@@ -316,7 +319,8 @@ def _check_columns(select: Select) -> Iterable[Problem]:
 
 
 def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -> Iterable[Problem]:
-    """What a procedure is told of the columns `names` of the table, and Iceberg would refuse."""
+    """Problems of a maintenance task that Iceberg would refuse: columns that the table does not have, and filters that
+    it cannot use. `names` are the table's columns."""
     place, options = said_at(select.model, task), task.options
     lowered = {name.lower() for name in names}
     if isinstance(options, RewriteDataFiles):
@@ -340,7 +344,7 @@ def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -
 
 
 def _check_sizes(select: Select) -> Iterable[Problem]:
-    """Sizes of files that Iceberg does not rewrite files by."""
+    """Problems of a maintenance task's file sizes that contradict one another or the table's target size."""
     model = select.model
     terms = terms_of(model)
     for task in own_tasks(model):
@@ -366,7 +370,8 @@ def _no_columns(stream: Stream) -> Problem:
 
 
 def _check_open(select: Select) -> Iterable[Problem]:
-    """A SELECT whose state is of other columns as soon as its stream's schema changes."""
+    """Problems of a stateful SELECT over a stream that declares no columns: its state would have others as soon as the
+    stream's schema changes."""
     for stream in select.streams.values():
         if select.query.stateful and stream.is_open:
             what = f"Stream '{stream.name}' declares no columns, and '{select.model.name}' keeps state of its rows."
@@ -375,7 +380,8 @@ def _check_open(select: Select) -> Iterable[Problem]:
 
 
 def _check_registered(select: Select) -> Iterable[Problem]:
-    """A SELECT whose state would be of rows that a schema is needed for which is new while it runs."""
+    """Problems of a stateful SELECT over a stream with a registry: its state would hold rows of schemas that are
+    registered while it runs."""
     for stream in select.streams.values():
         if select.query.stateful and stream.registry:
             what = f"Model '{select.model.name}' keeps state, and values of its stream '{stream.name}' name schemas of "
@@ -385,7 +391,8 @@ def _check_registered(select: Select) -> Iterable[Problem]:
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:
-    """Columns and partitions that Iceberg would refuse when the table is made, as far as types are known."""
+    """Problems of columns and partition fields that Iceberg would refuse when the table is created, as far as their
+    types are known."""
     model, types = select.model, {column.name.lower(): column.type for column in output_columns(select)}
     version = format_version(model.config.properties)
     for output in select.query.outputs or ():
@@ -411,7 +418,7 @@ def _check_storable(select: Select) -> Iterable[Problem]:
 
 
 def _check_query(select: Select) -> Iterable[Problem]:
-    """A SELECT that no mode can write."""
+    """Problems of a SELECT that no mode can write."""
     model, query = select.model, select.query
     if select.drops_late and model.config.late == "dead_letter" and not query.ungrouped:
         yield Problem(
@@ -438,7 +445,7 @@ def _check_query(select: Select) -> Iterable[Problem]:
 
 
 def _check_told_apart(manifest: Manifest, model: Model, streams: Mapping[str, Stream]) -> Iterable[Problem]:
-    """Tables that are read as streams, whose rows change and have nothing that tells them apart."""
+    """Problems of tables that are read as streams of changes, and whose rows have no key to identify them by."""
     for found in model.facts.streams:
         read = reads_model(manifest, found.name)
         if read is None or not read.config.changes_rows or streams[found.name].has_table_changes:
@@ -453,7 +460,8 @@ def _check_told_apart(manifest: Manifest, model: Model, streams: Mapping[str, St
 
 
 def _check_table_changes(select: Select) -> Iterable[Problem]:
-    """A SELECT over the changes of a table, which Spark does not stream, that does more than to make rows of them."""
+    """Problems of a SELECT over the changes of a table that does more than make a row of each change: Spark does not
+    stream these changes."""
     for name in select.query.streams_read:
         stream = select.streams[name]
         if not stream.has_table_changes:
@@ -474,7 +482,7 @@ def _check_table_changes(select: Select) -> Iterable[Problem]:
 
 
 def _check_planned_files(select: Select) -> Iterable[Problem]:
-    """A SELECT over files that lakesql finds, and Spark does not stream, which does what needs a stream of Spark's."""
+    """Problems of a SELECT that needs a stream of Spark's, and reads files that lakesql finds by itself."""
     for name in select.query.streams_read:
         stream = select.streams[name]
         said = "`ordered_by: name`" if stream.ordered_by else "`notifications`"
@@ -494,7 +502,7 @@ def _check_planned_files(select: Select) -> Iterable[Problem]:
 
 
 def _check_watermark(select: Select) -> Iterable[Problem]:
-    """A watermark on the model's table that no model can read it with."""
+    """Problems of a watermark on the model's table by which no model could read the table as a stream."""
     watermark, place = select.model.properties.watermark, select.model.properties.place
     if watermark is None:
         return
@@ -512,14 +520,16 @@ def _check_watermark(select: Select) -> Iterable[Problem]:
 
 
 def _check_event_times(select: Select) -> Iterable[Problem]:
-    """Watermarks on expressions over the columns of streams that declare none, which are known by now."""
+    """Problems of watermarks on streams without declared columns: they are checked here, where the columns are
+    known."""
     for stream in select.streams.values():
         if stream.is_open and stream.watermark is not None:
             yield from find_unfit(stream.watermark.column, stream.types, f"stream '{stream.name}'", stream.place)
 
 
 def _check_expectations(select: Select) -> Iterable[Problem]:
-    """Expectations of columns that the SELECT has not, that are no conditions, or that a dead letter cannot answer."""
+    """Problems of expectations: on columns that the SELECT does not have, of conditions that are none, and of dead
+    letters for rows whose records cannot be found."""
     known = select.columns
     outputs = output_columns(select)
     typed = tuple(QueryColumn(it.name, 0, type=parse_type(it.type) if it.type else None) for it in outputs)
@@ -543,7 +553,8 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
 
 
 def _check_text(select: Select) -> Iterable[Problem]:
-    """A stream whose text makes dead letters, in a model that makes rows of many records and text of their bytes."""
+    """Problems of `invalid_text: dead_letter` in a stateful model that may make text of bytes: its rows are made of
+    many records, none of which could be the dead letter."""
     asking = next((stream for stream in select.streams.values() if stream.invalid_text == "dead_letter"), None)
     if asking is None or not select.query.stateful:
         return
@@ -560,6 +571,6 @@ def _check_text(select: Select) -> Iterable[Problem]:
 
 
 def _wants_valid_text(select: Select) -> bool:
-    """Whether a record becomes a dead letter by text of its row that is not UTF-8."""
+    """Whether a record becomes a dead letter where its row has text that is not UTF-8."""
     is_asked = any(stream.invalid_text == "dead_letter" for stream in select.streams.values())
     return is_asked and bool(select.columns) and not batches_of(select).untraceable()

@@ -36,10 +36,10 @@ FROM {checked}"""
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An expectation: a row fails it where the condition is false. Where it is NULL, it does not.
+    """An expectation: a row fails it where the condition is false, and not where the condition is NULL.
 
-    `column` is the one that it stands at, '' where it is the model's. `is_written`: the condition is the author's SQL.
-    `values` are those that the column may have, where there is a list of them.
+    `column` is the column that it is declared at, '' where it is the model's. `is_written`: the condition is the
+    author's SQL. `values` are the accepted values of the column, where the expectation is a list of them.
     """
 
     name: str
@@ -72,9 +72,10 @@ INVALID_TEXT = "text that is UTF-8"
 
 
 def check_of_text(columns: Sequence[str], made_of_bytes: Collection[str], place: Place) -> Check:
-    """That all text in these columns is UTF-8, and has no U+FFFD where functions have made it of bytes.
+    """The expectation that all text in these columns is UTF-8. In columns that functions have made of bytes
+    (`made_of_bytes`, in small letters) U+FFFD is a failure too.
 
-    Bytes that stay bytes, and what has them within, are not looked at. `made_of_bytes` are in small letters.
+    Binary columns, and columns that contain binary values, are not checked.
     """
 
     def valid(column: str) -> str:
@@ -102,10 +103,10 @@ def _condition(expectation: Expectation, column: str) -> str:
 
 
 def find_unacceptable(check: Check, kind: SparkType) -> Iterator[Problem]:
-    """The values of an expectation that are of another type than their column, which is of this one.
+    """Problems of accepted values that are not of their column's type, which is `kind`.
 
-    Spark compares them by casting one to the other's type, a text to a number for example. The first text that is no
-    number would fail the batch, whatever `on_fail` says.
+    Spark would cast one to the other's type, for example a text to a number. The first text that is no number would
+    fail the batch, whatever `on_fail` says.
     """
     types, fix = _values_of(kind)
     for accepted in check.values:
@@ -124,7 +125,8 @@ _SAID: dict[type, str] = {str: "a text", bool: "true or false", int: "a number",
 
 
 def _values_of(kind: SparkType) -> tuple[Collection[type], str]:
-    """What may be a value of this type in a file, and what to write. A date or a time is a text there."""
+    """The Python types that a YAML value for a column of this type may have, and the advice for others. Dates and times
+    are texts in YAML."""
     match kind.name:
         case "void":
             return _SAID, ""
@@ -139,21 +141,21 @@ def _values_of(kind: SparkType) -> tuple[Collection[type], str]:
 
 
 def names_of(checks: Sequence[Check], *on_fail: OnFail) -> tuple[str, ...]:
-    """The names of those that do one of these with a row."""
+    """The names of the expectations with one of these `on_fail`."""
     return tuple(check.name for check in checks if check.on_fail in on_fail)
 
 
 def checked_rows(checks: Sequence[Check], rows: str = MADE_VIEW, of: str = "") -> str:
-    """The rows of a view, each with the names of the expectations that it fails, in `_lakesql_failed`; with the
-    condition `of`, other rows fail none."""
+    """The query that adds to the rows of a view the names of the expectations that each fails, in `_lakesql_failed`.
+    Where `of` is given, only rows for which this condition holds are checked."""
     unless = f"{of} AND " if of else ""
     cases = (f"CASE WHEN {unless}NOT ({check.condition}) THEN {text(check.name)} END" for check in checks)
     return _CHECKED.format(cases=",\n    ".join(cases), failed=FAILED, rows=rows)
 
 
 def kept_rows(checks: Sequence[Check], is_placed: bool) -> str:
-    """The rows of the view `_lakesql_checked` but those whose records become dead letters. `is_placed`: they need their
-    position no more."""
+    """The query for the rows of the view `_lakesql_checked` whose records do not become dead letters. `is_placed`: they
+    need their position no more."""
     left_out = (FAILED, POSITION) if is_placed else (FAILED,)
     query = _KEPT.format(left_out=identifiers(left_out), checked=CHECKED_VIEW)
     condition = is_dead(checks)
@@ -161,7 +163,7 @@ def kept_rows(checks: Sequence[Check], is_placed: bool) -> str:
 
 
 def is_dead(checks: Sequence[Check]) -> str:
-    """The condition of a checked row whose record becomes a dead letter; '' where none does."""
+    """The condition of a checked row whose record becomes a dead letter; '' where no expectation makes dead letters."""
     names = names_of(checks, "dead_letter")
     return f"arrays_overlap({FAILED}, array({', '.join(map(text, names))}))" if names else ""
 

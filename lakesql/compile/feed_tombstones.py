@@ -65,13 +65,14 @@ ON changes.{raw}.value IS NULL
 
 
 def first_tombstones() -> str:
-    """The places of tombstones that come first of their partition in a batch: what came before is in another one."""
+    """The query for the places of tombstones that are the first record of their partition in a batch: whether they
+    follow a delete, an earlier batch tells."""
     return _FIRST.format(position=POSITION, raw=RAW, changes=CHANGES_VIEW)
 
 
 def without_followers(keys: Sequence[str]) -> str:
-    """The changes without the tombstones that follow a delete of their key. `_lakesql_earlier` has what stands in the
-    topic before the batch, as far as it is asked for."""
+    """The query for the changes without the tombstones that only follow a delete of the same key. `_lakesql_earlier`
+    has the records of the topic before the batch, where `first_tombstones` asks for them."""
     return _ALONE.format(
         former=_FORMER,
         change=CHANGE,
@@ -87,10 +88,11 @@ def without_followers(keys: Sequence[str]) -> str:
 def closing_tombstones(
     table: TableName, keys: Mapping[str, str], place: str, fields: Sequence[str]
 ) -> tuple[str, str, str]:
-    """The changes of a history, with tombstones just behind the newest change of their key: of those before it in its
-    partition, and of those that the table and its own tombstones have. Cut where the bounds of the keys come.
+    """The query for the changes of a history in which each tombstone is placed just behind the newest change of its
+    key: among those before it in its partition, and those that the table and its own tombstones have. It is in three
+    parts, between which the bounds of the keys are put.
 
-    `keys` are the columns of the feed's key, by the model's names for them, `place` is the table's column of places,
+    `keys` are the columns of the feed's key, by the model's names for them, `place` is the table's column of positions,
     and `fields` are those of `_change`, in their order.
     """
     known = f"greatest(coalesce({_FORMER}, array()), coalesce(known.{_PLACE}, array()))"

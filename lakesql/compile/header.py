@@ -178,7 +178,7 @@ def _bad(select: Select) -> str:
 
 
 def _state(select: Select) -> str:
-    """What is kept between two batches, and for how long."""
+    """The comment on the state that the query keeps between two batches, and for how long; '' where it keeps none."""
     query, says = select.query, []
     if not query.stateful:
         return ""
@@ -206,7 +206,7 @@ def _late(select: Select, mode: Batches) -> str:
 
 
 def _equal(select: Select) -> str:
-    """What becomes of changes that the columns of `sequence_by` do not tell apart."""
+    """The comment on changes with equal values in all columns of `sequence_by`; '' where there are none."""
     if not select.sequence or f"{CHANGE}.position" in select.sequence.values():
         return ""
     (stream,) = select.query.streams_read
@@ -220,7 +220,8 @@ def _equal(select: Select) -> str:
 
 
 def _between_topics(select: Select) -> str:
-    """What orders the changes of one row that stand in several topics."""
+    """The comment on the order of changes to one row that are in several topics; '' where one topic has them, or
+    `sequence_by` orders them."""
     if not select.order or select.sequence:
         return ""
     return (
@@ -251,7 +252,7 @@ def _maintenance(select: Select) -> str:
 
 
 def _day(select: Select) -> str:
-    """What a day of batches makes of a new table, by what is assumed of them: `lakesql forecast --offline`."""
+    """The comment on the files of a new table after a day of batches, as `lakesql forecast --offline` computes them."""
     unkept, kept = grow_assumed(assume(select.model), DAY_MS)
     runs = ", run every hour" if isinstance(select.model.trigger, AvailableNow) else ""
     said = f"at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second{runs}, {_grown(unkept, unkept.end)}"

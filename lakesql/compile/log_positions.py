@@ -68,10 +68,11 @@ BEFORE = "_lakesql_before_it"
 
 
 def not_replaced(keys: Sequence[str]) -> str:
-    """The view `_lakesql_changes` without what rows that a snapshot has read replace.
+    """The query for the changes of `_lakesql_changes` that no row of a snapshot replaces.
 
-    That is what came before them in their partition, and in others what has a smaller place in the log than the
-    snapshot; but not what has a greater one.
+    A row that a snapshot has read replaces the changes of its key that come before it in its partition, and those of
+    other partitions; but none with a greater place in the log than the snapshot. Where the snapshot has no place in the
+    log, its partition's are replaced alone.
     """
     place = f"{CHANGE}.position"
     return _NOT_REPLACED.format(
@@ -86,11 +87,12 @@ def not_replaced(keys: Sequence[str]) -> str:
 
 
 def placed_behind(keys: Sequence[str], fields: Sequence[str]) -> str:
-    """The view `_lakesql_changes` of a history: each row that a snapshot has read is placed behind the newest change
-    that came before it in its partition, or where the snapshot is in the log, if that is older.
+    """The query for the changes of a history, in which each row of a snapshot is placed behind the newest change of its
+    key that came before it in its partition; at the snapshot's own place in the log where that change has a greater
+    one.
 
-    `fields` are those of `_change`, in their order. Where a change came before it, a row that has no place in the log
-    says nothing new.
+    `fields` are those of `_change`, in their order. A row without a place in the log is left out where a change of its
+    key came before it, as it says nothing new.
     """
     place = f"changes.{CHANGE}.position"
     placed = _PLACED_BEHIND.format(before=BEFORE, place=place, is_read=is_read(place), own=own_place(place))
@@ -99,10 +101,10 @@ def placed_behind(keys: Sequence[str], fields: Sequence[str]) -> str:
 
 
 def placed_anew(placed: str, before: str, passed_over: str, keys: Sequence[str], fields: Sequence[str]) -> str:
-    """The view `_lakesql_changes`, as `changes`, in which `placed` stands in the place of each position.
+    """The query for `_lakesql_changes`, as `changes`, whose positions are replaced by the expression `placed`.
 
-    That may name `before`: the greatest position of a change of the row's key up to the row in its partition, but for
-    those that are `passed_over`. `fields` are those of `_change`, in their order.
+    The expression may name `before`: the greatest position among the changes of the row's key that came before it in
+    its partition, without those for which `passed_over` holds. `fields` are those of `_change`, in their order.
     """
     values = {field: placed if field == "position" else f"changes.{CHANGE}.{field}" for field in fields}
     return _PLACED_ANEW.format(
@@ -132,13 +134,14 @@ def own_place(place: str) -> str:
 
 
 def place_before(place: str) -> str:
-    """The place that a row of a history which a snapshot has read is behind; any other place as it is."""
+    """The expression for the position of the change that a snapshot's row is placed behind, in a history; any other
+    position as it is."""
     at = f"CAST(array_position({place}, {READ_BY_SNAPSHOT}L) AS int)"
     return f"if({is_read(place)}, slice({place}, 1, {at} - 1), {place})"
 
 
 def behind(place: str, before: str) -> str:
-    """The place of a row that a snapshot has read, behind a change that it comes after."""
+    """The expression for the position of a snapshot's row that is placed behind the change at `before`."""
     of_snapshot = (
         f"filter({place}, (_lakesql_n, _lakesql_i) -> _lakesql_i + 1 >= array_position({place}, {READ_BY_SNAPSHOT}L))"
     )
@@ -146,7 +149,8 @@ def behind(place: str, before: str) -> str:
 
 
 def is_not_older(column: str, stored: str, batch: str) -> str:
-    """Whether a row of the batch is not older than one that is there; both by the aliases of what has them."""
+    """The condition that a row of the batch is not older than the stored row, by a column of positions. `stored` and
+    `batch` are the aliases of the two."""
     arrived, known = column_of(batch, column), column_of(stored, column)
     return f"""\
 ({known} IS NULL OR {arrived} >= {known}

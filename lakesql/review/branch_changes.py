@@ -17,7 +17,8 @@ from lakesql.template.unreached import BranchPart
 
 
 def find_branch_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Differences of a rebuild's rendering (`is_full_refresh`), else of branches that neither rendering has taken."""
+    """Differences in branches of a template that the compared rendering has not taken: those of a rebuild
+    (`is_full_refresh`), else any others."""
     parts = [
         unreached_parts(template_of(version.manifest, model), names_of_template(version.manifest, model), folded)
         for version, model in ((change.old, change.before.model), (change.new, change.model))
@@ -41,7 +42,7 @@ def find_branch_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def _first_difference(before: tuple[BranchPart, ...], after: tuple[BranchPart, ...]) -> Place | None:
-    """Where the newer parts begin to differ; None where they do not."""
+    """The first place at which the newer pieces differ from the former ones; None where they are equal."""
     if [part.written for part in before] == [part.written for part in after]:
         return None
     for was, now in zip(before, after, strict=False):

@@ -188,8 +188,9 @@ def _output(select: Select, name: str) -> Output | None:
 
 
 def _upstream_place(change: ModelVersions, version: Version, select: Select, output: Output) -> Place | None:
-    """Of a column that is plainly one of a stream: its contract, or the model whose table is streamed. Of one that is
-    worked out: the contract of a column in it that has another type."""
+    """The cause of a column's other type in what the SELECT reads. For a column that is passed on from a stream, that
+    is the stream's contract, or the model whose table is streamed; for an expression, the contract of the first column
+    in it that has another type."""
     if not (output.stream and output.column):
         return _retyped_place(change, select, output)
     read = reads_model(version.manifest, output.stream)
@@ -201,7 +202,11 @@ def _upstream_place(change: ModelVersions, version: Version, select: Select, out
 
 
 def _retyped_place(change: ModelVersions, select: Select, output: Output) -> Place | None:
-    """An output stands at its alias: what it is worked out from is before that, behind the output before it."""
+    """The contract of a column that is in the expression of `output` and has another type than before; None where there
+    is none.
+
+    An output's offset is that of its alias, so its expression stands between the output before it and that.
+    """
     others = select.query.outputs or ()
     begin = max((it.offset + len(it.name) for it in others if it.offset < output.offset), default=0)
     words = {word.lower() for word in re.findall(r"\w+", select.query.sql[begin : output.offset])}
@@ -217,7 +222,7 @@ def _retyped_place(change: ModelVersions, select: Select, output: Output) -> Pla
 
 
 def _joined_place(change: ModelVersions, name: str) -> Place | None:
-    """Of a column that `*` takes from the table of another model: what has changed there."""
+    """The cause of a column that `*` takes from the table of another model: what has changed in that one."""
     for reference in change.model.facts.refs:
         upstream = find_change(change.old, change.new, reference.name)
         if upstream is None:
@@ -237,7 +242,8 @@ def find_change(old: Version, new: Version, name: str) -> ModelVersions | None:
 
 
 def _outside(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
-    """Where what a template takes from outside has changed, as far as `words` reach it; None for all of it."""
+    """The places of changes outside the model's file that its template depends on: macros, variables, tables of other
+    models, and the target. `words` restricts them to those that these words name; None does not."""
     macros, there = change.new.manifest.macros.by_name, change.old.manifest.macros.by_name
     reached = _reach(macros, change.model.facts.macros if words is None else words & macros.keys())
     for name in sorted(reached):

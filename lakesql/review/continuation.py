@@ -53,9 +53,10 @@ _COSTS: Mapping[str, str] = {
 
 
 def verdict_of(condition: str, after: Select) -> Verdict:
-    """The verdict of a run's refusal to continue a query, whose model is this now.
+    """The verdict for a condition by which a run refuses to continue a query; `after` is its model now.
 
-    It is `rebuild` where that is the way on. Where a query keeps no state any more, its checkpoint is rewound instead.
+    It is `rebuild` where filling the table again is the remedy, else `breaks`: a query that is stateful no more has its
+    checkpoint rewound.
     """
     is_filled = condition in _REBUILD or (condition == "state-changed" and after.query.stateful)
     return "rebuild" if is_filled else "breaks"
@@ -85,9 +86,9 @@ def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
 
 
 def is_refusal(reason: Reason) -> bool:
-    """Whether a reason that is no verdict of `refused` keeps a run from going on, and so from altering the table.
+    """Whether a reason says that a run refuses to start the model, so that it alters no table either.
 
-    That a table upstream is to be rebuilt does so once it is.
+    That a table upstream is to be rebuilt is none: the run goes on once it is.
     """
     return reason.condition in CONDITIONS and reason.condition != "upstream-rebuilt"
 
@@ -172,7 +173,7 @@ def _read(version: Version, stream: Stream, name: str) -> _Read:
 
 
 def _kind(read: _Read, other: _Read | None) -> str:
-    """The kind by whose rules a stream is compared with what it was, or will be."""
+    """The kind of source whose rules compare a stream with what it was before, or will be."""
     return SOURCES[read.kind].compared_as(other.kind if other is not None else None)
 
 
@@ -202,7 +203,7 @@ def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
 
 
 def _decide(change: ModelVersions) -> Iterator[RunError]:
-    """Each refusal, as if those before it had been settled."""
+    """All refusals of `decide`: each is supposed to be settled before the next one is looked for."""
     state, seen = old_progress(change), set[str]()
     while True:
         try:
@@ -223,7 +224,7 @@ def _decide(change: ModelVersions) -> Iterator[RunError]:
 
 
 def _settle(state: ProgressState, condition: str) -> ProgressState | None:
-    """The state in which this refusal has been answered; None where nothing is left to be continued."""
+    """The state once the refusal with this condition is settled; None where no query is left to be continued."""
     entry, checkpoint = state.entry, state.checkpoint
     if entry is None or checkpoint is None or checkpoint.origin is None:
         return None
@@ -246,7 +247,8 @@ def _settle(state: ProgressState, condition: str) -> ProgressState | None:
 
 
 def _moved_names(change: ModelVersions) -> Iterator[Problem]:
-    """Streams of the same kind whose records have another place, of which a position says nothing."""
+    """Problems of streams whose records are at another topic or path of the same kind of source, which a position does
+    not show."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         former = olds.get(name)
@@ -259,7 +261,7 @@ def _moved_names(change: ModelVersions) -> Iterator[Problem]:
 
 
 def _what(change: ModelVersions, error: RunError, problem: Problem) -> str:
-    """What a refusal says, without the places of a checkpoint that is only supposed."""
+    """The text of a refusal, without positions and paths, as the checkpoint that `decide` was given is made up."""
     before, after, name = change.before, change.after, change.model.name
     match problem.condition:
         case "table-recreated" if before.model.table == after.model.table:
@@ -315,7 +317,8 @@ def _place(change: ModelVersions, condition: str) -> Place:
 
 
 def _contract_place(change: ModelVersions) -> Place:
-    """Where the columns of a stream that the model reads are declared otherwise; the model where none are."""
+    """The place of the first column that is declared otherwise in a stream which the model reads; the model where there
+    is none."""
     for name in change.after.query.streams_read:
         before, after = change.before.streams.get(name), change.after.streams[name]
         if name in change.new.manifest.streams and before is not None and before.columns != after.columns:
@@ -337,7 +340,7 @@ def _table_place(change: ModelVersions) -> Place:
 
 
 def _stream_place(change: ModelVersions) -> Place:
-    """Where a stream is named that is new, or says from where it is read now."""
+    """The place where a stream is named that is new, or where another source is declared for it."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         reference = next((it for it in change.model.facts.streams if it.name == name), None)

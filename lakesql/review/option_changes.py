@@ -49,8 +49,8 @@ def sql_settings(target: Target) -> Mapping[str, str]:
 
 
 def resolved(value: Any) -> Any:
-    """A value of the configuration as it counts: an interval in milliseconds, a size in bytes, whatever the words, and
-    wherever they stand."""
+    """An option's value in a form that can be compared: intervals in milliseconds, sizes in bytes, without places in
+    files."""
     match value:
         case Place():
             return None
@@ -135,7 +135,7 @@ def _expectation_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def _target_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Settings of the target by which Spark works out rows, and where it puts new tables."""
+    """Changes of the target's settings that Spark computes rows by, and of where new tables are created."""
     targets = [version.manifest.target for version in (change.old, change.new)]
     was, now = map(sql_settings, targets)
     keys = [key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key)]
@@ -151,7 +151,8 @@ def _target_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def _key_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Keys of rows that no batch changes, so that the ledger does not tell them: the first row of each key stays."""
+    """Changes of the keys of a model whose batches change no rows: the ledger does not have them, and the first row of
+    each key stays."""
     before, after = change.before.writing, change.after.writing
     if before.mode != after.mode or batches_of(change.before).identity or batches_of(change.after).identity:
         return
@@ -162,7 +163,7 @@ def _key_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def _call_changes(change: ModelVersions) -> Iterator[Reason]:
-    """CALL statements of maintenance models that are other than before, come, or go."""
+    """CALL statements of maintenance models that were added, removed or changed."""
     before = {call.name: call for call in change.before.model.calls}
     after = {call.name: call for call in change.model.calls}
     for name in sorted(before.keys() | after.keys()):

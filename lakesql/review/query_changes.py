@@ -36,8 +36,8 @@ def _judge(change: ModelVersions, difference: SelectDifference) -> Reason:
 
 
 def _tell_apart(change: ModelVersions, difference: SelectDifference) -> str:
-    """What follows where a batch compares its rows with those of the table by a column that has other values now; ''
-    where it does not."""
+    """The consequence of a change in a column by which batches compare their rows with those of the table (`keys`,
+    `sequence_by`, `within`): the stored rows have its former values. '' where no batch compares by it."""
     if change.model.config.reads == "tables":
         return ""  # all rows are there to be compared, and not those alone that arrive
     named = {
@@ -118,7 +118,8 @@ def _as_read(column: Column) -> Column:
 
 
 def _is_told(was: Column | None, now: Column | None) -> bool:
-    """Whether what becomes of the table's column says all: a column comes or goes, or its type holds what it held."""
+    """Whether the change of the table's column says all about a change of the contract: a column is added or dropped,
+    or its type is widened."""
     if was is None or now is None:
         return True
     if was.field != now.field:
@@ -146,7 +147,7 @@ def _say_column(was: Column | None, now: Column | None) -> str:
 
 
 def _watermark_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Of a stateful SELECT: what it keeps is kept by the watermark's column, and for its delay."""
+    """Changes of the watermarks of a stateful SELECT, whose state was built by the former column and delay."""
     if not (change.before.query.stateful and change.after.query.stateful):
         return
     for name in change.after.query.streams_read:
@@ -183,7 +184,7 @@ def _seen(watermark: Watermark | None) -> tuple[str, int] | None:
 
 
 def _spelled(column: str) -> str:
-    """What a watermark is on in one spelling: capitals make no difference in names."""
+    """A watermark's column in one spelling, as names of columns are case-insensitive; an expression as it is."""
     return column.lower() if all(part.isidentifier() for part in column.split(".")) else column
 
 
@@ -244,7 +245,7 @@ def _unknown_fields_changes(change: ModelVersions, before: Stream, after: Stream
 
 
 def _schema_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """Whether the file of the schema has changed: that another file is named, `_reading_changes` says."""
+    """The change of a schema file's text. That another file is named is one of `_reading_changes`."""
     is_same_file = bool(after.schema) and before.schema == after.schema
     if not is_same_file or change.old.schemas.get(after.schema) == change.new.schemas.get(after.schema):
         return
@@ -253,7 +254,7 @@ def _schema_changes(change: ModelVersions, before: Stream, after: Stream) -> Ite
 
 
 def _file_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """How files are found, and what becomes of them."""
+    """Changes of how a stream's files are found, and of what becomes of them once they are read."""
 
     def changed(option: str, what: str, do: str = "") -> Reason:
         return Reason("next-batch", "option-changed", what, stream_place(change.new, after, option), do)
@@ -276,7 +277,7 @@ def _file_changes(change: ModelVersions, before: Stream, after: Stream) -> Itera
 
 
 def _batch_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """How much a batch takes, where a new checkpoint begins, and what is said of the stream to people."""
+    """Changes of the size of a batch, of where a new checkpoint begins, and of the stream's description."""
     if before.max_per_batch != after.max_per_batch:
         what = f"A batch takes {_limit(after)} of stream '{after.name}', and not {_limit(before)}."
         yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "max_per_batch"))
@@ -304,7 +305,7 @@ def _limit(stream: Stream) -> str:
 
 
 def _connection_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """Connections of one type that lead elsewhere, which no position tells apart."""
+    """The change of a connection to another one of the same type: positions do not show that it leads elsewhere."""
     was = change.old.manifest.target.connections.get(before.connection)
     now = change.new.manifest.target.connections.get(after.connection)
     if was == now or type(was) is not type(now):

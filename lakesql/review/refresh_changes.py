@@ -38,7 +38,8 @@ def review_refreshed(change: ModelVersions) -> ModelReview:
 
 
 def _find_made_anew(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
-    """That the next refresh makes all rows anew, and by what it does."""
+    """The reasons for which the next refresh makes all rows anew: another SELECT, other columns or partitions; and that
+    another mode keeps the table."""
     before, after = change.before.query.sql, change.after.query.sql
     if change.before.writing.mode != change.after.writing.mode:
         what = "The table is kept right in another way, from the next refresh on."
@@ -59,7 +60,7 @@ def _review_view(change: ModelVersions, texts: Statements) -> ModelReview:
 
 
 def _find_other_view(change: ModelVersions) -> Iterator[Reason]:
-    """That the next run puts a view in the place of the former one."""
+    """The reasons for which the next run replaces the view in the catalog: another SELECT, or other properties."""
     before, after = change.before.query.sql, change.after.query.sql
     if find_differences(before, after):
         what = "The SELECT is another one: the next run puts the view in the place of the former one."
@@ -79,7 +80,8 @@ def _review_history(change: ModelVersions, broken: Break | None, texts: Statemen
 
 
 def _find_begun_anew(change: ModelVersions, broken: Break | None) -> Iterator[Reason]:
-    """That the versions that are there are not continued: they are told apart otherwise, or stand in another table."""
+    """The reasons for which the stored versions are not continued: the history is in another table, or has other keys
+    (`broken`)."""
     name = change.model.name
     if not change.is_same_table:
         what = f"Its versions stand in {change.before.model.table}, and {change.model.table} begins without them."

@@ -37,7 +37,8 @@ def find_renames(old: Version, new: Version) -> Mapping[str, str]:
 
 
 def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelReview:
-    """What becomes of a table whose model has another name. A checkpoint and a ledger are those of a name."""
+    """The review of a model that has another name than before. Its checkpoint and its ledger are found by the name, so
+    they stay with the former one."""
     before, after = old.select(former), new.select(name)
     assert isinstance(before, Select)
     assert isinstance(after, Select)
@@ -87,7 +88,7 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
 
 
 def _begins_anew(before: Select, after: Model) -> str:
-    """What becomes of a model under its new name, and of the table that it had."""
+    """What becomes of a renamed model, which begins without a checkpoint, and of the table that it had."""
     if after.config.reads == "streams":
         filled = f"It begins anew: {after.table} is filled from the start of the streams"
         return f"{filled}, and {before.model.table} stays as it is, with its checkpoint."

@@ -90,9 +90,11 @@ _Unit = _Added | _Dropped | _RetypedField | _Shaped
 
 
 def table_specs(change: ModelVersions) -> tuple[TableSpec, TableSpec]:
-    """The tables of both versions. A type that Spark alone knows is the one that the other version says, if it does.
+    """The specifications of both versions' tables. A type that only Spark's analyzer knows is taken from the other
+    version where that has it.
 
-    One that another mode has written is filled again before anything needs what the mode adds.
+    Where the mode is another one, the new table is taken without the columns that its mode adds: the table is filled
+    again before they are needed.
     """
     specs = [_spec(select) for select in (change.before, change.after)]
     types = [{column.name.lower(): column.type for column in spec.columns} for spec in specs]
@@ -173,7 +175,7 @@ def _shape_units(change: ModelVersions, before: TableSpec, after: TableSpec) -> 
 
 
 def _judge(change: ModelVersions, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
-    """What `run` would do if this were the only difference."""
+    """The reasons for one difference of the table, as `run` would treat it if there were no other."""
     place = _place_of(change, unit)
     try:
         steps = plan_table(
@@ -192,7 +194,7 @@ def _judge(change: ModelVersions, before: TableSpec, unit: _Unit) -> Iterator[Re
 
 
 def _untyped(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
-    """Columns that are worked out in another way, of a type that only Spark's analyzer will tell."""
+    """Reasons for columns with another expression whose type only Spark's analyzer knows."""
     known = {column.name.lower(): column.type for column in table_columns(change.after)}
     for name in columns.recomputed:
         if known.get(name.lower()) is None:
@@ -204,7 +206,7 @@ def _untyped(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
 
 
 def _fill(change: ModelVersions) -> str:
-    """How rows that are there get the values of a column that is added; '' where they need not be told."""
+    """The advice on how rows of the table get the values of an added column; '' where they need none."""
     stored = batches_of(change.after).stored_rows()
     if not stored.do:
         return ""
@@ -263,7 +265,7 @@ def _place_of(change: ModelVersions, unit: _Unit) -> Place:
 
 
 def former_table(change: ModelVersions, spec: TableSpec) -> TableState:
-    """The table as `run` has made it for this spec, with rows in it."""
+    """The state of a table that `run` has created by this specification, with rows in it."""
     return TableState(
         name=spec.name,
         columns=tuple(StateColumn(column.name, _stored(column)) for column in spec.columns),

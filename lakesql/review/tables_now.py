@@ -30,7 +30,8 @@ from lakesql.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A checkpoint that cannot be read, and why; '' where a run is writing it just now, and so has gone on with it."""
+    """A checkpoint that cannot be read, with the cause; '' where a run is writing it at the moment, which so has
+    continued it."""
 
     why: str
 
@@ -111,14 +112,14 @@ def _judge_refreshed(model: ModelReview, after: Select, found: LiveModel, table:
 
 
 def _with(model: ModelReview, kept: Sequence[Reason], now: Iterable[Reason]) -> ModelReview:
-    """The review with the reasons that it keeps, and those of what is there, each condition once."""
+    """The review with the reasons `kept` of it and those in `now` that have other conditions."""
     told = {it.condition for it in kept}
     reasons = (*kept, *(it for it in now if it.condition not in told))
     return replace(model, reasons=hardest_first(reasons))
 
 
 def _still_counts(reason: Reason, table: TableMetadata | None, decision: Decision | None) -> bool:
-    """Whether what was supposed of a table with rows and of its checkpoint is so with those that are there."""
+    """Whether a reason, which was found by supposing a table with rows and its checkpoint, holds for the real ones."""
     if reason.verdict == "rebuild":
         return table is not None and table.has_rows
     if reason.condition == "table-recreated" and decision is not None:
@@ -235,7 +236,8 @@ def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator
 
 
 def _unread(after: Select, folder: str, checkpoint: Unread, table: TableMetadata | None) -> Iterator[Reason]:
-    """That nobody has compared the checkpoint, and what the table's history tells without it."""
+    """The reasons for a checkpoint that could not be compared: that it was not, and a rollback that the table's history
+    shows by itself."""
     if not checkpoint.why:
         return
     model = after.model
@@ -250,7 +252,8 @@ def _unread(after: Select, folder: str, checkpoint: Unread, table: TableMetadata
 
 
 def _drift(before: Select, table: TableMetadata) -> Iterator[Reason]:
-    """Whether the table is another one than the former version makes: somebody has altered it, or it has not run."""
+    """The reason for a table that differs from the one which the former version creates: it was altered by hand, or
+    that version has not run."""
     try:
         found = "; ".join(step.text for step in _plan(before, table))
     except RunError as error:

@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 
 
 def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, files: WritableFiles) -> None:
-    """Keep beside the checkpoint that the SELECT was analysed, and that its table takes its rows as both are now."""
+    """Store beside the checkpoint a digest of the SELECT, and of the tables, that Spark has analysed it with: a later
+    run with the same need not ask Spark."""
     if not is_comparable(bound):
         return
     try:
@@ -38,12 +39,12 @@ def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, 
 
 
 def is_comparable(bound: BoundSelect) -> bool:
-    """Whether Spark need not be asked what a model would read."""
+    """Whether lakesql can see without Spark what is new in each of the model's streams."""
     return all(binding.source.can_be_seen() for binding in bound.bindings)
 
 
 def find_analysis(manifest: Manifest, bound: BoundSelect, find: FindTable) -> Analyzed | None:
-    """What is to be as it was when Spark analysed the SELECT; None while one of the tables is not there."""
+    """The digest of everything that decides Spark's analysis of the SELECT; None while one of the tables is missing."""
     select = bound.select
     model, facts = select.model, select.model.facts
     streams = (reads_model(manifest, found.name) for found in facts.streams)

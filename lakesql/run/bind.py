@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundSelect:
-    """A model's SELECT, with its streams as the target reads them."""
+    """A model's SELECT, with the bindings of its streams to the target's connections."""
 
     select: Select
     bindings: tuple[StreamBinding, ...]

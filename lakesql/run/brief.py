@@ -27,10 +27,12 @@ TEXT_OF_PACKED = 10
 
 
 def is_brief(manifest: Manifest, models: Collection[str]) -> bool:
-    """Whether a run of these models that takes what is there fills new tables from few records.
+    """Whether a run of these models, which takes what is there, fills new tables from so few records that Java's better
+    compiler would not pay.
 
-    False where that is not known: a broker is asked only by a client that needs no Java. A model has a new table if it
-    has no checkpoint yet. What it joins may be large, so it joins nothing but streams, and models that run with it.
+    False where that is not known, as brokers are asked only by a client that needs no Java. A model without a
+    checkpoint has a new table. A model that joins a table is not brief, as that may be large; a table that is streamed
+    must be that of a model which runs too.
     """
     facts = [manifest.models[name].facts for name in models]
     read = {found.name for each in facts for found in each.streams}
@@ -73,7 +75,7 @@ def _text_bytes(file: Path) -> int:
 
 
 def _are_few_records(manifest: Manifest, streams: Sequence[Stream]) -> bool:
-    """Whether those streams that are no files have few records. Where that is not known, they may have many."""
+    """Whether the streams that are read from topics have few records. Unknown numbers may be large: False."""
     sources = ((stream, _source_of(manifest, stream)) for stream in streams)
     others = [stream for stream, source in sources if source is None or source.files(stream.origin) is None]
     found, _ = read_topics(manifest.target.connections, others)

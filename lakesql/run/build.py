@@ -143,7 +143,7 @@ def jobs_with_tests(build: Build, inner: JobsBy | None) -> JobsBy:
 
 
 def _all_before(name: str, waits: Mapping[str, set[str]]) -> frozenset[str]:
-    """All that a model waits for, directly or not."""
+    """All models that a model waits for, directly or through others."""
     found: set[str] = set()
     left = [name]
     while left:
@@ -188,7 +188,7 @@ def _failure(model: str, kind: str, failed: Sequence[str], so: str) -> RunError:
 
 @dataclass(slots=True)
 class _TestedJob:
-    """A model's job, and then the tests of its table. They begin once the job has ended well."""
+    """A job that runs a model's own job and then, if that has succeeded, the data tests of its table."""
 
     job: Job
     tests: ThreadWork

@@ -76,7 +76,8 @@ SHOWN = 5
 
 
 def _check_space(context: RunContext, live: BoundSelect) -> None:
-    """Whether the disk takes the table once more. Only a disk of this machine says how much is left."""
+    """Raise `RunError` (`no-space`) where the disk does not hold the table a second time. Only local disks are looked
+    at."""
     table = load_table(context.session, live.select.model.table)
     folder = local_folder(str(table.location()))
     head = next(read_history(table), None)

@@ -63,7 +63,8 @@ def find_recorded(manifest: Manifest) -> Manifest:
 
 
 def _with_declared(found: FoundColumns, stream: Stream) -> FoundColumns | None:
-    """What was found in a topic, with the schema that the project declares of its table; None where the two clash."""
+    """The columns that were found in a topic, with those that the project declares for the schema's table; None where
+    the two contradict each other."""
     kept = [parse_field(text) for text in found.schema_fields]
     merged = merge_fields(kept, map(parse_field, stream.schema_fields))
     if merged.clashing:
@@ -128,7 +129,7 @@ def with_followed(manifest: Manifest, found: Mapping[str, tuple[Column, ...]]) -
 
 
 def cluster_of(target: Target, stream: Stream) -> Kafka | None:
-    """The cluster that has the records of a stream, if one has."""
+    """The Kafka cluster that a stream is read from; None where it is read from something else."""
     source = target.connections.get(stream.connection)
     return source.cluster if source is not None else None
 
@@ -168,7 +169,7 @@ def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
 
 
 def _follow_themselves(manifest: Manifest) -> frozenset[str]:
-    """The streams of tables whose columns are known: a batch that brings others is written with these."""
+    """The streams of group tables with known columns: their batches adapt to new columns by themselves."""
     of_groups = {model.member.stream for model in manifest.models.values() if model.member is not None}
     return frozenset(name for name in of_groups if name in manifest.streams and manifest.streams[name].columns)
 

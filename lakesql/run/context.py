@@ -48,16 +48,17 @@ class RunContext:
     schema_fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def follow(self, stream: str, schema_fields: tuple[str, ...]) -> None:
-        """Take it that an open stream has these schema fields too from now on."""
+        """Add schema fields of an open stream that a batch has found."""
         known = self.schema_fields.get(stream, ())
         self.schema_fields[stream] = tuple(dict.fromkeys([*known, *schema_fields]))
 
     def current(
         self, bound: BoundSelect, build: Callable[[Manifest], BoundSelect], *, asks: bool = False
     ) -> BoundSelect:
-        """The SELECT over the columns that its streams have by now: as it is, or built of the project anew.
+        """The SELECT over the columns that its streams have now: as it is, or built again from the project where they
+        have changed.
 
-        Registries are asked for what is new if `asks`. Raises what `follow_kept` raises.
+        With `asks` registries are asked for new schemas. Raises what `follow_kept` raises.
         """
         streams = bound.select.streams
         found = {name: each for name, each in self.schema_fields.items() if name in streams}
@@ -68,7 +69,8 @@ class RunContext:
         return build(with_followed(with_fields(self.manifest, found), followed))
 
     def _follow_registries(self, bound: BoundSelect, asks: bool) -> dict[str, tuple[Column, ...]]:
-        """The columns of the streams whose pulled contracts are followed, by their names. What is behind is said."""
+        """The columns of the streams that follow a registry's schemas, by the streams' names. Emits a note where the
+        file in the project is older than the schema in use."""
         model, found = bound.select.model, {}
         if model.config.on_schema_change == "ignore":
             return {}

@@ -24,7 +24,7 @@ UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, sqlit
 
 @dataclass(frozen=True, slots=True)
 class MetadataTable:
-    """A table: its metadata, and the digest of what decides which rows it takes."""
+    """A table's metadata, and the digest of those parts by which Spark analyses what reads and writes it."""
 
     metadata: TableMetadata
     shape: str
@@ -34,7 +34,8 @@ FindTable = Callable[[TableName], MetadataTable | None]
 
 
 class Existing:
-    """What is there. Each table is read once, and each connection is asked once, for all of its streams."""
+    """Tables and streams as they are now. Each table is read once; each connection is asked once, for all of its
+    streams."""
 
     def __init__(
         self, read: ReadMetadata, read_view: ReadMetadata, connections: Mapping[str, Source], streams: Sequence[Stream]
@@ -53,7 +54,7 @@ class Existing:
         return found.metadata if found is not None else None
 
     def found(self, stream: str) -> SourceState | None:
-        """What its connection says of a stream; None where a topic of it is not to be had."""
+        """The state of a stream, as its connection answers; None where one of its topics is not available."""
         if self._states is None:
             read, _ = read_topics(self._connections, self._streams)
             self._states = {name: each.source for name, each in read.items() if not each.problems}

@@ -30,7 +30,7 @@ _LINK, _FILES = "120000", ("100644", "100755")
 
 @dataclass(frozen=True, slots=True)
 class NamedTarget:
-    """What a manifest says of the target that it was written for. `connections` are their types, by their names."""
+    """The target that a manifest was written for. `connections` are the types of its connections, by their names."""
 
     name: str
     catalog: str
@@ -85,7 +85,8 @@ def _has_file(top: Path, commit: str, path: PurePosixPath) -> bool:
 
 
 def _renamed_from(top: Path, commit: str, prefix: PurePosixPath) -> PurePosixPath | None:
-    """The folder that the project was in, by most of the files that git takes for renamed; None where it is new."""
+    """The folder that the project had in the commit, by the majority of the files that git takes for renamed; None
+    where the folder is new."""
     arguments = ("diff", "--find-renames", "--diff-filter=R", "--name-status", "-z", commit)
     said = _git(top, arguments).stdout.decode(errors="surrogateescape").split("\0")
     folders: Counter[PurePosixPath] = Counter()

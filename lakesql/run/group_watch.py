@@ -109,7 +109,7 @@ class GroupWatch:
         return woken
 
     def ends_of(self, topics: Iterable[str]) -> Ends:
-        """Where topics ended when their models were woken last, of those that have woken any."""
+        """The end offsets by which models were last woken, of topics that have woken any."""
         known = ChainMap(*(feed.ends for feed in self._feeds.values()))
         return {topic: known[topic] for topic in topics if topic in known}
 
@@ -177,8 +177,8 @@ class GroupWatch:
 
 
 class _Ends:
-    """Where the topics of a feed end, as its `broker` says. Which partitions they have is asked when there are others
-    than before, and every `DESCRIBES_EVERY_S`."""
+    """The end offsets of a feed's topics, as the `broker` answers. Partitions are looked up when the topics have
+    changed, and every `DESCRIBES_EVERY_S`."""
 
     def __init__(self, broker: Callable[[], Broker], origin: StreamOrigin) -> None:
         self._broker, self._origin = broker, origin
@@ -203,7 +203,7 @@ class _Ends:
 
 
 def _watched(session: SparkSession, brokers: Brokers, manifest: Manifest, name: str) -> WatchedFeed | None:
-    """What is looked at of a feed; nothing where no broker has it."""
+    """The feed as it is watched; None where no broker has it."""
     stream = manifest.streams[name]
     cluster = cluster_of(manifest.target, stream)
     if cluster is None:

@@ -11,7 +11,8 @@ from lakesql.progress.state import QueryIdentity
 
 
 def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
-    """Where the model's query keeps its progress, and where a stateful model's companion does."""
+    """The folder and the table of a model's query, by which its progress is found; and those of the companion query,
+    where the model is stateful."""
     model = select.model
     identity = QueryIdentity(
         model.name,
@@ -31,5 +32,5 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
 
 
 def hash_of(select: Select) -> str:
-    """What tells one SELECT from another in the ledger."""
+    """The hash by which the ledger identifies the SELECT."""
     return hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]

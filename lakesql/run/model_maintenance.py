@@ -26,7 +26,7 @@ from lakesql.run.context import RunContext
 
 
 def open_keeper(context: RunContext, select: Select) -> Keeper | None:
-    """What maintains the tables of a model; None where somebody else does."""
+    """The keeper that maintains the tables of a model; None where lakesql does not maintain them."""
     maintenance, name = find_maintenance(context.manifest, select), select.model.name
 
     def reach(step: MaintenanceStep) -> None:
@@ -37,7 +37,8 @@ def open_keeper(context: RunContext, select: Select) -> Keeper | None:
 
 
 def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
-    """How the tables of a model are maintained, and who streams them."""
+    """The maintenance of a model's tables: tasks, order, time limits, and the models that read them as streams or
+    views."""
     model = select.model
     readers = [
         TableReader(other.name, other.table)

@@ -65,7 +65,7 @@ def _newest_of_cluster(
 
 
 def _numbered(topic: str, records: Sequence[LogRecord]) -> list[RawRecord]:
-    """The records of a topic; where they have no numbers, those of a partition are counted from 0."""
+    """The records of a topic. Records without offsets are numbered from 0 in each partition."""
     counted = Counter[int]()
     found = []
     for record in records:

@@ -71,8 +71,8 @@ def report_nothing_new(
 
 @dataclass(frozen=True, slots=True)
 class UpToDate:
-    """A model that has nothing new to read: what is said of its streams, what it took to see that, and the offset
-    behind the last record of each partition of its topics."""
+    """A model that has nothing new to read: the events about its streams, how long looking took, and the end offset of
+    each partition of its topics."""
 
     model: str
     said: tuple[StreamEmpty | FilesLeftOut, ...]
@@ -81,18 +81,19 @@ class UpToDate:
 
     @property
     def tally(self) -> ModelTally:
-        """What its run comes to."""
+        """The tally of its run."""
         return reduce(count_model_event, self.said, ModelTally(self.model))
 
     def tell(self, emit: Emit) -> None:
-        """Say that it is done, as a run does that has found nothing new."""
+        """Emit the events of a run of the model that has found nothing new."""
         for event in self.said:
             emit(event)
         emit(self.tally.finish("success", self.took_ms, now_ms()))
 
 
 def find_up_to_date(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str, UpToDate]:
-    """Those of the models, by their names, of which surely nothing is new. What is wrong is said by the run."""
+    """The models that surely have nothing new to read, by their names. Errors are left to the run, which reports
+    them."""
     try:
         return {each.model: each for each in _look(manifest, selects) if each is not None}
     except UNREADABLE:
@@ -100,7 +101,7 @@ def find_up_to_date(manifest: Manifest, selects: Mapping[str, Select]) -> dict[s
 
 
 def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[UpToDate] | None:
-    """The models, of each of which nothing is new; None where that is not so of one."""
+    """The models, if none has anything new; None where one may have."""
     looked: list[UpToDate] = []
     for each in _look(manifest, selects):
         if each is None:
@@ -110,7 +111,7 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
 
 
 def _look(manifest: Manifest, selects: Mapping[str, Select]) -> Iterator[UpToDate | None]:
-    """The models one by one; None for one of which something may be new."""
+    """Each model, with None in the place of one that may have something new."""
     bound = bind_selects(manifest, selects)
     check_warehouse(manifest.target.catalog)
     streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
@@ -147,7 +148,7 @@ def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: Existing) 
 
 
 def _is_right(bound: BoundSelect, folder: str, catalog: Catalog, found: Existing) -> bool:
-    """Whether the table has all that the model reads, as it is now."""
+    """Whether the table, or the view, is what the SELECT makes of all that the model reads now."""
     if bound.select.model.config.reads == "streams":
         return has_read_all(bound, folder, catalog, found)
     if not bound.select.model.config.is_stored:
@@ -156,7 +157,7 @@ def _is_right(bound: BoundSelect, folder: str, catalog: Catalog, found: Existing
 
 
 def _is_view_of(select: Select, read: ReadMetadata) -> bool:
-    """Whether the view of a model is there, with the SELECT that the model has now."""
+    """Whether the catalog has the model's view, with the SELECT of now."""
     text = read(select.model.table)
     if text is None:
         return False
@@ -167,7 +168,7 @@ def _is_view_of(select: Select, read: ReadMetadata) -> bool:
 
 
 def _is_made_of_newest(select: Select, find: FindTable) -> bool:
-    """Whether a table that is made of others is made by this SELECT, of the newest snapshots that these have."""
+    """Whether a model over tables was refreshed by this SELECT from the newest snapshots of its inputs."""
     own = find(select.model.table)
     entry = own.metadata.newest_entry(select.model.name) if own is not None else None
     if own is None or entry is None or entry.query != hash_of(select) or refreshes_of(select).plan.is_timed:
@@ -187,7 +188,7 @@ def _is_made_of_newest(select: Select, find: FindTable) -> bool:
 
 
 def _is_due(model: Model, find: FindTable) -> bool:
-    """Whether the end of a run would maintain a table of the model, or say that it does not."""
+    """Whether maintenance is due at the end of a run, or a run would emit that it is left out."""
     tasks = maintenance_tasks(model)
     if tasks and not own_tasks(model):
         return True

@@ -108,6 +108,6 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
 
 
 def check_progress(context: RunContext, bound: BoundSelect, folder: str) -> None:
-    """Raise what `decide` raises of the model as it stands now."""
+    """Raise what `decide` raises for the checkpoint and the ledger of the model as they are now."""
     sources = read_sources(context.session, context.brokers, bound.bindings)
     decide_all([read_state(context.session, each, sources) for each in query_identities(bound.select, folder)])

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Rows of a SELECT with their columns' names, of how many records they are, and how many of those were bad."""
+    """Rows of a SELECT with the names of their columns, how many records they were made of, and how many of those were
+    bad."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]

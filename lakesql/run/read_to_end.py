@@ -21,7 +21,7 @@ from lakesql.source.stream_state import Position, SourceState
 
 
 def has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: Existing) -> bool:
-    """Whether each query of a model would continue from its checkpoint, behind all that its streams have."""
+    """Whether each query of a model would resume from its checkpoint, and its streams have nothing behind it."""
     sources = sources_now(bound, found)
     if len(sources) < len(bound.bindings):
         return False
@@ -38,7 +38,7 @@ def has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: Exist
 
 @dataclass(frozen=True, slots=True)
 class _FormerQuery:
-    """A query that has run before: what it is, its checkpoint with the files of it, and what is compared."""
+    """A query that has run before: its identity, the files of its checkpoint, and the state that `decide` compares."""
 
     identity: QueryIdentity
     files: StoredFiles
@@ -50,8 +50,8 @@ class _FormerQuery:
 def _read_query(
     identity: QueryIdentity, catalog: Catalog, found: Existing, sources: Sequence[SourceState]
 ) -> _FormerQuery | None:
-    """A query as its checkpoint and its table have it; None where one of them is not there. That of dead letters may
-    be without a table."""
+    """A query's state from its checkpoint and its table; None where one is missing. A companion query may have no table
+    of dead letters yet."""
     files, table = open_stored(catalog, identity.folder), found.find(identity.table)
     checkpoint = read_checkpoint(files) if files is not None else None
     if files is None or checkpoint is None or checkpoint.origin is None:
@@ -114,6 +114,6 @@ def _are_read(
 
 
 def sources_now(bound: BoundSelect, found: Existing) -> Sequence[SourceState]:
-    """The streams as they are now, without those whose topics are not to be had."""
+    """The state of each stream as it is now, without streams whose topics are not available."""
     states = (binding.source.state_now(binding.stream, found) for binding in bound.bindings)
     return [state for state in states if state is not None]

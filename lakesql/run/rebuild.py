@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom, accept_data_loss: bool) -> JobsBy:
-    """What rebuilds the models instead of running them; a model that has no table yet is run as ever.
+    """The jobs that rebuild the models. A model without a table is run as usual, and one over tables refreshed in full.
 
     Raises what `bind_rebuild` raises.
     """
@@ -136,7 +136,8 @@ def _opened(
 
 
 def abandon_rebuild(context: RunContext, select: Select, leases: Leases, say: Callable[[str], None]) -> bool:
-    """Remove what a rebuild has begun, whether there was something. One that is past its swap is finished instead."""
+    """Remove the table and the checkpoint of a rebuild that was begun; whether there was one. One that is past its swap
+    is finished instead."""
     session, table = context.session, select.model.table.rebuild
     folder = rebuild_folder(context, select.model.name)
     while not claim_rebuild(context, leases, select.model.name, say):

@@ -166,7 +166,8 @@ class Rebuild:
                 return True
 
     def _want(self, folder: str) -> None:
-        """Ask the model's runner, if there is one, for the lease. One that was not answered in time forgets it."""
+        """Ask the runner that holds the model's lease to hand it over. A runner forgets a request after a while, so it
+        is repeated."""
         self._wanted_at = time.monotonic()
         self._leases.want(folder)
 
@@ -224,7 +225,7 @@ class Rebuild:
 
 
 def _broken(model: str, error: RunError) -> RunError:
-    """An error of what was begun, whose own remedy is for the live table."""
+    """The error of an unfinished rebuild, with its own remedy in the place of that for a live table."""
     first = error.problems[0]
     begin = f"To begin again: lakesql rebuild {model} --abandon, then lakesql rebuild {model}"
     return RunError([replace(first, what=f"In the rebuild of model '{model}': {first.what}", fix=begin)])

@@ -159,7 +159,7 @@ class Renamer:
         return _writer(table) == old
 
     def _check_new(self, new: str, table: TableName) -> None:
-        """Raise where there is something of the new name, which a rename would mix with what it takes along."""
+        """Raise where a table or a checkpoint of the new name exists, which the rename would mix with the old one's."""
         target, wanted = self.manifest.target, self.manifest.models[new].table
         folders = (checkpoint_of(target, new + suffix) for suffix in ("", DEAD_LETTER_SUFFIX, REBUILD_SUFFIX))
         there = [folder for folder in folders if CheckpointFiles(self.session, folder).names()]
@@ -196,7 +196,7 @@ class Renamer:
     # The steps
 
     def _mark(self, renaming: Renaming) -> None:
-        """Note it in the folders of both leases: that of the new name is the last one that goes."""
+        """Write a mark of the rename into both lease folders; that of the new name is removed last."""
         for name in (renaming.new, renaming.old):
             self.reached("mark")
             self._lease(name).write(RENAMING, json.dumps(asdict(renaming)))

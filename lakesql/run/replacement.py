@@ -49,7 +49,8 @@ since the epoch."""
 
 
 def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSelect:
-    """The model as it fills the table beside its own. Raises what `build_select` raises."""
+    """The model bound to the table that its rebuild fills, with streams that begin at `start`. Raises what
+    `build_select` raises."""
     model = manifest.models[name]
     models = {**manifest.models, name: replace(model, table=model.table.rebuild)}
     bound = bind_select(manifest, build_select(replace(manifest, models=models), name, is_full_refresh=True))
@@ -62,8 +63,8 @@ def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSele
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTable:
-    """The table that a rebuild of a model fills, beside the `live` one. `bound` is the model as it fills it, from
-    `start_at` on."""
+    """The table that a rebuild fills. `bound` is the model as it writes this table, `live` the table that gets its
+    rows, and `start_at` where its streams begin."""
 
     context: RunContext
     bound: BoundSelect
@@ -138,7 +139,7 @@ class ReplacementTable:
         fit(load_table(session, live), load_table(session, spec.name), spec)
 
     def _make_checkpoints(self) -> None:
-        """Where it is to read from a time on, the checkpoints say so: plain files need a list of those before."""
+        """Create the checkpoints of a rebuild that begins at a time: they list the plain files that are older."""
         if not isinstance(self.start_at, int):
             return
         session, bindings = self.context.session, self.bound.bindings
@@ -152,7 +153,7 @@ class ReplacementTable:
                 create_checkpoint(files, *seed(session, start, now, bindings, files, None))
 
     def _placed(self, live: TableName) -> dict[str, str]:
-        """Properties that put the files of a table where the live one's are."""
+        """The properties by which a table's data files lie where the live table's do."""
         table = load_table(self.context.session, live)
         properties = table.properties()
         data = properties.get("write.data.path") or f"{str(table.location()).rstrip('/')}/data"
@@ -178,7 +179,8 @@ class ReplacementTable:
         return live
 
     def version(self) -> str:
-        """What decides the rows of the table that is filled: by anything else it would be another table."""
+        """The digest of everything that decides the rows: a rebuild that was begun with another one cannot be
+        continued."""
         select = self.select
         live = load_table(self.context.session, self.live)
         checks = [(check.name, check.column, check.condition, check.on_fail) for check in select.checks]
@@ -187,7 +189,7 @@ class ReplacementTable:
         return hashlib.sha256(made.encode()).hexdigest()[:16]
 
     def is_version_of(self, checkpoint: str) -> bool:
-        """Whether the rows that a rebuild from this checkpoint has given the live table are of its version."""
+        """Whether the rebuild with this checkpoint, which has replaced the live table's rows, had the same version."""
         live = load_table(self.context.session, self.live)
         for snapshot in read_ledger(live, (ledger_tag(self.select.model.name),)):
             if snapshot.summary.get(LEDGER_REBUILD) == checkpoint:
@@ -196,7 +198,7 @@ class ReplacementTable:
 
 
 def _check_version(model: Model, state: TableState, version: str) -> None:
-    """Whether the table that stands there is of this rebuild. `model` is the one that fills it."""
+    """Raise where the table of the rebuild was made by something else, or by a rebuild of another version."""
     found = state.properties.get(REBUILD_PROPERTY)
     if found is None:
         raise foreign_table(model.table)
@@ -209,7 +211,7 @@ def _check_version(model: Model, state: TableState, version: str) -> None:
 
 
 def foreign_table(table: TableName) -> RunError:
-    """The error of a table that stands where a rebuild makes one, and is none of its own."""
+    """The error where a table that no rebuild has made has the name of one that a rebuild makes."""
     return RunError.of(
         "rebuild-outdated",
         f"There is a table {table}, which no rebuild has made.",
@@ -219,7 +221,8 @@ def foreign_table(table: TableName) -> RunError:
 
 
 def _contract(binding: StreamBinding) -> tuple[Stream, str]:
-    """What a project says of how a stream's records become rows. Columns that it does not declare are found."""
+    """The parts of a stream's declaration that decide its rows. Columns that are found and not declared are left
+    out."""
     stream = binding.stream
     is_declared = not stream.is_open and binding.table is None
     said = replace(

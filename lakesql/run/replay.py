@@ -218,7 +218,7 @@ def _open_sink(
 
 
 def _is_written(session: SparkSession, identity: QueryIdentity, unfinished: str) -> bool:
-    """Whether the rows of a replay are in the table."""
+    """Whether the table has the rows of a replay."""
     if not table_exists(session, identity.table):
         return False
     return read_entry(load_table(session, identity.table), replay_owner(identity.model), unfinished) is not None

@@ -70,7 +70,7 @@ def check_reads_streams(manifest: Manifest, name: str) -> None:
 
 
 def _say_instead(model: Model) -> str:
-    """What does for a model over tables what a rewind does for one of streams."""
+    """The advice on what to do in the place of a rewind for a model over tables."""
     if not model.config.is_stored:
         return "A view has no rows of its own: rewind, or rebuild, the models that it reads."
     if model.config.is_exchanged:
@@ -205,7 +205,8 @@ def _is_sound(state: ProgressState) -> bool:
 
 
 def _companion_start(state: ProgressState) -> StartFrom:
-    """Where its table of dead letters stands, without records that are gone from their topic; else from the start."""
+    """The start of the companion query: where its dead-letter table stands, without records that are gone from their
+    topics; else the streams' start."""
     try:
         start = choose_start(state, "ledger", allow_duplicates=True)
         try:

@@ -52,7 +52,7 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
 
 
 def _has_values(stream: Stream) -> bool:
-    """Whether its values name schemas of a registry, and not its keys alone."""
+    """Whether the registry is asked for schemas of the stream's values, and not of its keys alone."""
     return bool(stream.registry and stream.record_format.schema_kind)
 
 

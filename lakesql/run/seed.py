@@ -137,7 +137,7 @@ def open_if_there(manifest: Manifest) -> OpenCatalog | None:
 
 
 def _why(found: SeedTable | None, *, is_forced: bool) -> str:
-    """Why a table was filled that was so before."""
+    """Why the table of a seed is filled, for its event."""
     if found is None:
         return "it is new"
     if found.filled_at_ms is None:

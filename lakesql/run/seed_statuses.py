@@ -29,7 +29,7 @@ def read_seed_statuses(manifest: Manifest, names: Iterable[str]) -> tuple[SeedSt
 
 
 def outdated_seeds(manifest: Manifest, opened: OpenCatalog, names: Iterable[str]) -> tuple[str, ...]:
-    """What is to be said of those of the names that are seeds, whose tables have not the rows of their files."""
+    """Notes on the seeds among these names whose tables do not have the rows of their files."""
     seeds = [manifest.seeds[name] for name in names if name in manifest.seeds and name not in manifest.deferred]
     statuses = [_read_status(manifest, opened, seed) for seed in seeds]
     outdated = [status.seed.name for status in statuses if status.state == "outdated"]

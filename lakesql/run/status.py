@@ -60,7 +60,7 @@ def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | Missi
 
 
 def _find_lags(opened: OpenCatalog, model: Model, metadata: TableMetadata, now_ms: int) -> Iterator[InputLag]:
-    """How far a table is behind those that it is made of."""
+    """How far a table is behind the tables that it is made of."""
     entry = metadata.newest_entry(model.name) if model.config.reads == "tables" else None
     for name, read in read_inputs(entry.inputs).items() if entry is not None else ():
         found = _find_input(opened, name)
@@ -75,8 +75,8 @@ def _find_lags(opened: OpenCatalog, model: Model, metadata: TableMetadata, now_m
 
 
 def _commits_since(table: TableMetadata, read: InputSnapshot) -> list[Snapshot] | None:
-    """The snapshots of a table that came after the one that was read, the newest first; None where that is none of its
-    past."""
+    """The snapshots of a table after the one that was read, the newest first; None where that one is not in its
+    history."""
     since: list[Snapshot] = []
     for snapshot in table.history:
         if snapshot.id == read.snapshot:

@@ -10,12 +10,12 @@ from lakesql.source.stream_state import SourceState
 
 
 def empty_streams(model: str, sources: Sequence[SourceState]) -> tuple[StreamEmpty, ...]:
-    """What is said of those streams of a model that have nothing to read."""
+    """Events for those streams of a model that have nothing to read."""
     others_have = any(not source.nothing for source in sources)
     empty = [source for source in sources if source.nothing]
     return tuple(StreamEmpty(model, source.name, source.nothing, others_have, now_ms()) for source in empty)
 
 
 def left_out_files(model: str, sources: Sequence[SourceState]) -> tuple[FilesLeftOut, ...]:
-    """What is said of those streams of a model of whose files some are not read."""
+    """Events for those streams of a model of which some files are not read."""
     return tuple(FilesLeftOut(model, source.name, source.left_out, now_ms()) for source in sources if source.left_out)

@@ -446,7 +446,7 @@ class Supervisor:
 
 
 def _unusable(tally: ModelTally) -> Problem:
-    """What is wrong with a model of which each record is a dead letter."""
+    """What is wrong with a model whose records have all become dead letters."""
     return Problem(
         "no-usable-record",
         f"Each record that model '{tally.name}' has read is a dead letter ({tally.records:,} were read), and its table "

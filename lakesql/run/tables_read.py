@@ -31,7 +31,8 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
 
 
 def tables_read(manifest: Manifest, select: Select) -> list[tuple[Reference, TableName]]:
-    """The tables of other models and of seeds that a model reads, each with where it names them."""
+    """The tables of other models, and of seeds, that a model reads, each with the reference to it in the model's
+    file."""
     read = [(found, read_table(manifest, found.name)) for found in stored_refs(manifest, select.model)]
     models = [(found, reads_model(manifest, found.name)) for found in select.model.facts.streams]
     return [*read, *((found, model.table) for found, model in models if model is not None)]

@@ -103,12 +103,14 @@ def run_tests_on_spark(
 
 
 def beside(place: WarmPlace) -> WarmPlace:
-    """Where unit tests find a warm Spark: the target's, if they would start the very same, or one of their own."""
+    """The place of a warm Spark for unit tests: the target's, if the tests would start it alike, or one of their
+    own."""
     return replace(place, names=(*place.names, f"{place.names[-1]}-unit"))
 
 
 def embedded(manifest: Manifest, folder: Path) -> Manifest:
-    """The project on a target in this folder, whose streams are all recorded topics."""
+    """The project on a temporary target in this folder, with a catalog of its own, and with recordings in the place of
+    all streams' topics."""
     target = manifest.target
     conf = {name: value for name, value in target.spark.conf.items() if not name.startswith(_OF_THE_TARGET)}
     catalog = Catalog(target.catalog.name, "sql", f"sqlite:///{folder}/catalog.db", str(folder / "warehouse"))
@@ -138,7 +140,8 @@ def on_recordings(manifest: Manifest, folder: Path) -> Manifest:
 
 
 def build_all(manifest: Manifest, tests: Iterable[UnitTest]) -> None:
-    """Raise `ProjectError` with all that is wrong with the SELECTs of the tests' models, and with their times."""
+    """Build the SELECTs of the tests' models. Raises `ProjectError` with all problems of them, and of tests that stop a
+    clock which cannot be stopped."""
     with _all_problems() as attempt:
         for test in tests:
             attempt(partial(_build, manifest, test))
