@@ -103,7 +103,7 @@ class Select:
 
     @property
     def change_columns(self) -> tuple[str, ...]:
-        """The same fields, in the order in which `_change` has them."""
+        """The fields of `_change` that the SELECT, or the mode, uses, in the order in which `_change` has them."""
         return tuple(name for name in (*CHANGE_FIELDS, "before") if name in self.change_fields)
 
     @property

@@ -104,7 +104,8 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
 
 
 def _shown_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The same; of a model over tables with those for which a * stands, as far as the models that it reads tell."""
+    """The columns of a model's table for the compiled file: in a model over tables also those that a `*` stands for, as
+    far as the models that it reads tell."""
     offered = select.query.offered
     if offered is None or select.columns is not None:
         return compiled_columns(select)

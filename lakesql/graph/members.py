@@ -168,7 +168,7 @@ def _is_wanted(group: ModelGroup, table: SourceTable, remarks: list[Problem]) ->
 
 
 def _unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
-    """That a table which was found in the feed cannot be mirrored, as the first problem says."""
+    """The problem of a table that was found in a feed and cannot be mirrored; `problem` is the first reason."""
     return Problem(
         "table-unfit",
         f"Table '{table.name}' of stream '{group.stream}' gets no model in group '{group.name}': {problem.what}",

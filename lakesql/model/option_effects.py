@@ -31,7 +31,7 @@ OF_ALL_MODES: Mapping[str, OptionEffect] = {
 """The options that every mode has. Of the others the table, the checkpoint or the trigger says what they do."""
 
 OF_SEQUENCE = OptionEffect("rebuild", "sequence-changed", "columns in order")
-"""That of `sequence_by`: rows that are there were ordered by the former columns."""
+"""The effect of another `sequence_by`: stored rows were ordered by the former columns."""
 
 OF_COLUMNS = OptionEffect("next-batch", compared="columns")
 OF_CONDITION = OptionEffect("next-batch", compared="expressions")

@@ -15,7 +15,7 @@ def render_json(review: Review) -> str:
 
 
 def describe_review(review: Review) -> dict[str, Any]:
-    """The same object as a value."""
+    """The review as a value that `json.dumps` takes."""
     return {
         "verdict": review.verdict,
         "against": review.against,

@@ -218,7 +218,7 @@ class _TestedJob:
         return self.job.was_stopped() or not self.tests.has_begun
 
     def progress(self) -> tuple[float, Backlog]:
-        """That of the job."""
+        """The progress of the model's own job."""
         return self.job.progress()
 
     def _are_next(self) -> bool:

@@ -45,7 +45,7 @@ class PlanAsked:
 
     @property
     def options(self) -> str:
-        """The same as one writes it; '' where everything was asked for."""
+        """The options of the command line that ask for it; '' where all models were asked for."""
         said = (("--select", self.select), ("--exclude", self.exclude), ("--selector", self.selectors))
         words = [" ".join((option, *given)) for option, given in said if given]
         return " ".join((*words, *(["--live"] if self.is_live else [])))

@@ -22,7 +22,8 @@ def load_known(load: Load) -> Manifest:
 
 
 def load_asked(load: Load) -> Manifest:
-    """The same, with the tables that the feeds of groups have in Kafka now. They are kept for other commands.
+    """The project with all that is known of feeds, once Kafka was asked which tables the feeds of groups have. The
+    answer is kept for other commands.
 
     Raises what asking a broker raises.
     """

@@ -31,10 +31,11 @@ def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
 
 
 def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
-    """The same, once the brokers were asked: of a feed of several topics the newest records of those that are new are
-    read, and of one with a single topic its newest records.
+    """The tables of feeds as the brokers have them now. For a feed of several topics the newest records of new topics
+    are read; for one with a single topic its newest records.
 
-    A table that had no key is looked at again: it may have got one, and its first records may have been without."""
+    A table that had no key is looked at again: it may have got one, and its first records may have been without.
+    """
     asked = [(stream, cluster) for stream in feeds.streams if (cluster := cluster_of(feeds.target, stream)) is not None]
     if not asked:
         return known_tables(feeds)

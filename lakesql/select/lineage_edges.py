@@ -41,7 +41,8 @@ def through(made: Made, kind: Kind) -> Made:
 
 
 def as_rows(made: Made, kind: Kind) -> Made:
-    """The same columns where they decide: `kind` is how, of all that are not a part of a value already."""
+    """The columns as those that decide which rows there are, or what they hold: `kind` is how they do. Columns that are
+    indirect already stay as they are."""
     return frozenset((relation, column, kind if before in DIRECT else before) for relation, column, before in made)
 
 

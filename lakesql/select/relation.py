@@ -132,7 +132,8 @@ class Relation:
 
     @property
     def by_name(self) -> Mapping[str, QueryColumn] | None:
-        """The same by name in small letters; None also where Spark makes up the name of one."""
+        """The last column of each name, by the name in small letters; None where the columns, or the name that Spark
+        gives to one, are not known."""
         index = self.index
         return None if index is None or "" in index else {name: found[-1] for name, found in index.items()}
 

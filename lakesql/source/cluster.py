@@ -124,13 +124,13 @@ def newest_shares(first: Offsets, end: Offsets, count: int) -> dict[str, dict[in
 
 
 def unknown_topic(name: str, servers: str, there: Collection[str], place: Place | None) -> Problem:
-    """That a cluster has no topic of this name; `there` are those that it has."""
+    """The problem of a topic that the cluster does not have; `there` are the topics that it has."""
     what, fix = f"There is no topic '{name}' at {servers}.", did_you_mean(name, there)
     return Problem("unknown-topic", what, fix=fix, place=place)
 
 
 def unreachable(servers: str, why: str) -> LakesqlError:
-    """That no broker of a cluster answers."""
+    """The error of a cluster of which no broker answers."""
     return TransientError.of(
         "connection-unreachable",
         f"No broker answers at {servers}.",

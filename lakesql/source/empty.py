@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explain_no_files(glob: str) -> str:
-    """That no file matches the pattern, and which folder is not there, where it is a local one."""
+    """The sentence that no file matches the pattern, with the local folder that does not exist, if that is why."""
     glob = re.sub(r"(?<!\\){([^{},\\]*)}", r"\1", glob)  # of one topic
     folder = local_folder(named_folder(glob))
     said = f"no file matches {unescape_glob(glob)}"
@@ -27,8 +27,8 @@ def explain_no_files(glob: str) -> str:
 
 
 def explain_no_records(origin: StreamOrigin, beginnings: Offsets, ends: Offsets) -> str:
-    """That the topics hold no record, by what each partition's first offset is and the one behind its last; '' where
-    they hold some."""
+    """The sentence that the topics hold no record, by the first offset of each partition and the one behind its last;
+    '' where they hold some."""
     if not ends:
         return origin.explain_none()
     if any(end > beginnings[topic][partition] for topic, parts in ends.items() for partition, end in parts.items()):

@@ -38,7 +38,7 @@ class FolderSource(Source):
     keeps_lists: ClassVar[bool] = True
 
     def resolved(self, directory: Path) -> Self:
-        """The same folder by its absolute path."""
+        """This source with the absolute path of its folder."""
         return replace(self, path=absolute(self.path, directory))  # type: ignore[type-var]  # each kind is a dataclass
 
     @property

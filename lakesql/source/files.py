@@ -31,8 +31,8 @@ class Files(FolderSource):
     has_offsets: ClassVar[bool] = False
 
     def as_asked(self, stream: AskedStream, events: Source | None = None) -> Source:
-        """The same files in the order of their names, or as events tell of them, where the stream says so. A folder of
-        this machine sends no events: its files are listed."""
+        """This source; or one that finds the same files by the order of their names, or by events, where the stream
+        says so. Local folders send no events: their files are listed."""
         if stream.ordered_by:
             from lakesql.source.files_by_name import FilesByName
 

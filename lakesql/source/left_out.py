@@ -18,9 +18,9 @@ _NO_DATA = re.compile(
 
 
 def explain_hidden(paths: Sequence[str]) -> str:
-    """That files are passed over because of a name that begins with `_` or `.`; '' where there are none.
+    """The sentence on files that are not read, as a name on their path begins with `_` or `.`; '' where there are none.
 
-    Those that other programs keep for themselves are not worth a word.
+    Files that other programs keep for themselves are not mentioned.
     """
     told = [path for path in paths if not any(_NO_DATA.fullmatch(part) for part in path.split("/"))]
     if not told:
@@ -33,7 +33,7 @@ def explain_hidden(paths: Sequence[str]) -> str:
 
 
 def explain_changed(paths: Sequence[str]) -> str:
-    """That files have grown or were replaced once they had been read; '' where none was."""
+    """The sentence on files that have grown or were replaced after they were read; '' where there are none."""
     if not paths:
         return ""
     return (

@@ -169,7 +169,7 @@ class LogSource(Source):
         return self
 
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
-        """That topics are to be found by a pattern: a log is not asked for the names that it has."""
+        """The problem of topics by a pattern: a log is not asked for the names of its topics."""
         from lakesql.errors import Problem
 
         if origin.brings == self.brings and not origin.find_topics(tuple):

@@ -67,7 +67,7 @@ class Folders(Protocol):
 
 
 class LocalFolders:
-    """Those of this machine."""
+    """The folders of this machine."""
 
     def __init__(self) -> None:
         self._last = ("", "")
@@ -79,7 +79,7 @@ class LocalFolders:
         return last[1]
 
     def children(self, folder: str, after: str) -> list[str]:
-        """As the disk has them."""
+        """The names in a folder of the disk, in order."""
         try:
             with os.scandir(self._place(folder)) as entries:
                 names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries]
@@ -88,12 +88,12 @@ class LocalFolders:
         return sorted(name for name in names if name >= after)
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """As the disk has it."""
+        """The size and the time of a file on the disk."""
         found = os.stat(f"{self._place(folder)}/{name}")  # noqa: PTH116  a `Path` takes longer than what it asks
         return found.st_size, found.st_mtime_ns // 1_000_000
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
-        """As the disk has it."""
+        """The size and the time of a file on the disk."""
         return self.stat(folder, name)
 
 

@@ -57,12 +57,13 @@ class ProjectSource(LogSource):
         return decode(options, kind, what=f"a connection of {self.file}", ignore=frozenset({"type"}))
 
     def open(self, topic: str, owner: str) -> Log:
-        """As the file's class opens it. What its code raises that it should not is an error of the file's."""
+        """The topic's log, as the class of the project's file opens it. Exceptions that its code must not raise are
+        reported as errors of the file."""
         with _explained(self.file):
             return _ProjectLog(self.loaded().open(topic, owner), self.file)
 
     def state_of(self, stream: AskedStream) -> SourceState:
-        """As the file's class finds it."""
+        """The state of the stream, as the class of the project's file finds it."""
         with _explained(self.file):
             return self.loaded().state_of(stream)
 

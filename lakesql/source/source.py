@@ -90,7 +90,7 @@ class TableNow(Protocol):
         """From its head to its root, as far as they are left."""
 
     def ledger(self) -> Iterator[SnapshotNow]:
-        """The same, and then those whose summaries the table has kept elsewhere."""
+        """The snapshots of `history`, and then those whose summaries the table keeps in a property."""
 
 
 class Now(Protocol):

@@ -62,7 +62,7 @@ class Sqs(Source):
     events_in: ClassVar[str] = "queue"
 
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
-        """That a stream is read from it."""
+        """The problem of a stream that is to be read from a queue itself."""
         from lakesql.errors import Problem
 
         what = "A stream is not read from a queue of SQS, which tells of files alone."

@@ -359,7 +359,7 @@ class ChangedRows:
 
 
 def _is_not_true(condition: str) -> str:
-    """That a condition of `reached_once` is false or NULL."""
+    """The condition that a condition of `reached_once` is false or NULL."""
     if condition.startswith("EXISTS "):
         return f"NOT {condition}"
     return f"NOT coalesce({condition}, false)"

@@ -24,7 +24,7 @@ class NewestPlace:
 
     @property
     def text(self) -> str:
-        """As the ledger has it."""
+        """The place and the time as JSON, in the form that the ledger keeps."""
         return json.dumps({"place": self.place, "read_us": self.read_us}, separators=(",", ":"))
 
 

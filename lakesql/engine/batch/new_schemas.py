@@ -203,7 +203,7 @@ def with_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
 
 
 def preview_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
-    """The same for records that are only looked at."""
+    """The streams with the schemas of all ids that raw records have, where the records are only shown."""
     if not any(binding.registry for binding in bindings):
         return bindings
     found = with_schemas(arrived, with_kept(arrived.sparkSession, bindings))

@@ -66,7 +66,7 @@ class Sink:
         object.__setattr__(self, "parsing", Parsing(self.select, self.bindings))
 
     def over(self, bindings: tuple[StreamBinding, ...]) -> Sink:
-        """The same, of one batch whose streams are these."""
+        """This sink for one batch, whose streams have these bindings."""
         return self if bindings is self.bindings else replace(self, bindings=bindings)
 
     @property

@@ -141,7 +141,7 @@ def swap(
 
 @contextmanager
 def _foreign_commits() -> Iterator[None]:
-    """That somebody else has committed, where Iceberg refuses a commit for it."""
+    """Raise `HeadMovedError` in the place of Iceberg's exceptions for a commit that came between."""
     try:
         yield
     except Py4JJavaError as error:

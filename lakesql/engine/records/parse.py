@@ -437,7 +437,8 @@ def columns_of(contract: Contract) -> T.StructType:
 
 
 def _read_by_schema(contract: Contract) -> dict[str, Column]:
-    """The same for values in Avro and Protobuf, by the stream's own schema or by the one that each names."""
+    """The columns that reading values of Avro and Protobuf adds: by the stream's own schema, or by the one that each
+    value names."""
     wanted = [(column.name, column.type) for column in contract.columns]
     if contract.schemas is not None:
         return registry_columns(contract.schemas, tuple(wanted), ROW, CORRUPT)

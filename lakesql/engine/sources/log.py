@@ -130,7 +130,7 @@ class LogBatches(PlannedBatches):
         return as_frame(self._session, self.pages(start, end))
 
     def pages(self, start: Position, end: Position) -> Sequence[TopicPage]:
-        """The same, in pages."""
+        """The records between two positions in pages: those that `find_end` has read, or read again."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[:2] == (start, end):
             return ahead[2]

@@ -223,7 +223,8 @@ class _BatchRoom:
 
     @classmethod
     def of(cls, limit: int | None, partitions: int) -> _BatchRoom:
-        """That of so many partitions. Without a limit all is read, whatever its size."""
+        """The room of a batch of at most `limit` records from so many partitions. Without a limit all is read, whatever
+        its size."""
         if limit is None:
             return cls(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)
         return cls(limit, BATCH_BYTES, -(-limit // partitions), BATCH_BYTES // partitions)

@@ -71,7 +71,7 @@ class _HadoopFolders:
         self._stats: dict[str, tuple[int, int]] = {}
 
     def children(self, folder: str, after: str) -> list[str]:
-        """As one answer has them."""
+        """The names in a folder, in order. Their sizes and times are kept for `stat`."""
         try:
             found = self._system.listStatus(java_class("org.apache.hadoop.fs.Path")(folder))
         except Py4JJavaError as error:
@@ -90,11 +90,11 @@ class _HadoopFolders:
         return sorted(name for name in names if name >= after)
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """As the listing had it."""
+        """The size and the time of a file of the folder that `children` has listed last."""
         return self._stats[name]
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
-        """As Hadoop says it."""
+        """The size and the time of a file in any folder, as Hadoop has them now."""
         try:
             found = self._system.getFileStatus(java_class("org.apache.hadoop.fs.Path")(f"{folder}/{name}"))
         except Py4JJavaError as error:

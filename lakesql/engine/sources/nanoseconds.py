@@ -88,7 +88,7 @@ def refuse_nanoseconds(session: SparkSession, arrived: DataFrame, bindings: Sequ
 
 
 def _refusal(binding: StreamBinding, of: str, file: str = "") -> RunError:
-    """That a model does not read nanoseconds, and what does."""
+    """The error of a file with timestamps in nanoseconds, for a model that cannot read them."""
     where = file or f"A file of stream '{binding.stream.name}'"
     return RunError.of(
         "file-unreadable",

@@ -185,7 +185,8 @@ def _functions_between(below: Any, rows: Any) -> list[Any]:
 
 
 def as_given(frame: DataFrame) -> DataFrame:
-    """The same rows, of which Spark does not know how they were made: no statement that reads them plans that anew."""
+    """The rows of a frame as a frame without a plan of their origin, so that statements which read it do not plan that
+    again."""
     if not _choice.is_direct:
         return _as_rows(frame) if frame.isStreaming else frame
     execution = frame._jdf.queryExecution()
@@ -193,7 +194,8 @@ def as_given(frame: DataFrame) -> DataFrame:
 
 
 def _as_rows(frame: DataFrame) -> DataFrame:
-    """The same rows, made of Java's own: a part of a streaming query is read by no statement beside it."""
+    """The rows of a part of a streaming query as a frame of Java rows: no other statement can read such a part
+    itself."""
     session = frame.sparkSession
     former = session.conf.get(_EXACT_TIMES)
     session.conf.set(_EXACT_TIMES, "true")

@@ -71,7 +71,7 @@ class RowChanges:
     count: int | None = 0
 
     def of(self, session: SparkSession) -> RowChanges:
-        """The same for another session, of changes that are made."""
+        """These changes, which have been made, as frames of another session."""
         gone, come = (None if rows is None else in_session(rows, session) for rows in (self.gone, self.come))
         return replace(self, gone=gone, come=come)
 

@@ -103,7 +103,7 @@ class AppendBatches(Batches):
 
 
 def say_untold(select: Select) -> str:
-    """That any one of several rows with one key may stay, where nothing says which; '' elsewhere."""
+    """The note that of several rows with one key any may stay, where no column orders them; '' elsewhere."""
     query, keys = select.query, listed(select.writing.keys, "and")
     if not query.stateful or query.groups is not None or select.writing.sequence_by:
         return ""

@@ -195,5 +195,5 @@ def listed(columns: tuple[str, ...], word: str) -> str:
 
 
 def say_ratio(ratio: float) -> list[str]:
-    """That a batch which deletes more than this share of the table's rows stops the model."""
+    """The note that a batch which deletes more than this share of the table's rows stops the model."""
     return [f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model"] if ratio < 1 else []

@@ -154,5 +154,5 @@ class TableVersions:
 
 
 def _same(one: str, other: str, column: str) -> str:
-    """That a column has the same value in both, or NULL."""
+    """The condition that a column has the same value in both, or is NULL in both."""
     return f"{column_of(one, column)} <=> {column_of(other, column)}"

@@ -199,5 +199,5 @@ def _bounded(merge: str) -> Bounded:
 
 
 def _same(unit: tuple[str, ...]) -> str:
-    """That a row of the table is of the unit of one that has changed."""
+    """The condition that a row of the table belongs to the unit of a changed row."""
     return " AND ".join(f"{column_of('target', it)} <=> {column_of('source', it)}" for it in unit)
