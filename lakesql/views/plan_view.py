@@ -250,28 +250,39 @@ def _unsteady(view: ViewText) -> Iterator[Obstacle]:
 
 
 def _keys(view: ViewText, tree: ViewQuery, given: Sequence[str]) -> tuple[tuple[str, ...], tuple[KeyProblem, ...]]:
-    """The keys of a view, and what is wrong with them."""
+    """The keys of a view: those that are `given`, else those that follow from the SELECT; and their problems."""
     start = view.text.tokens[tree.span[0]].start
     follow = keys_of(tree)
     if not given and follow is None:
         return (), (KeyProblem("keys-needed", "nothing says what tells its rows apart", start),)
     keys = tuple(given or follow or ())
-    problems: list[KeyProblem] = []
-    folded = [name.lower() for name in keys]
-    names = [column.name.lower() for column in tree.outputs.columns]
-    for key, name in zip(keys, folded, strict=True):
-        if folded.count(name) > 1 or names.count(name) > 1:
-            problems.append(KeyProblem("key-twice", f"'{key}' stands twice", start))
-        elif name not in names and not tree.outputs.is_open:
-            problems.append(KeyProblem("not-an-output", f"'{key}' is none of its columns", start))
-        elif (column := tree.outputs.find(key)) is not None and is_random(column.expression):
-            problems.append(KeyProblem("random-key", f"'{key}' is another each time", start))
-    if isinstance(tree, ViewBlock) and tree.is_grouped and not tree.has_windows and given:
-        group = {name.lower() for name in follow or ()}
-        if follow is not None and group != set(folded):
-            what = f"the keys are {', '.join(keys)}, and its GROUP BY makes {', '.join(follow) or 'one row'}"
-            problems.append(KeyProblem("not-the-group", what, start))
+    problems = [*_key_problems(tree, keys, start)]
+    if given and follow is not None:
+        problems += _group_problems(tree, keys, follow, start)
     return keys, tuple(dict.fromkeys(problems))
+
+
+def _key_problems(tree: ViewQuery, keys: tuple[str, ...], start: int) -> Iterator[KeyProblem]:
+    """Keys that are not one column of the view each, or have another value each time."""
+    folded = [key.lower() for key in keys]
+    outputs = [column.name.lower() for column in tree.outputs.columns]
+    for key, name in zip(keys, folded, strict=True):
+        column = tree.outputs.find(key)
+        if folded.count(name) > 1 or outputs.count(name) > 1:
+            yield KeyProblem("key-twice", f"'{key}' stands twice", start)
+        elif name not in outputs and not tree.outputs.is_open:
+            yield KeyProblem("not-an-output", f"'{key}' is none of its columns", start)
+        elif column is not None and is_random(column.expression):
+            yield KeyProblem("random-key", f"'{key}' is another each time", start)
+
+
+def _group_problems(tree: ViewQuery, keys: tuple[str, ...], follow: Sequence[str], start: int) -> Iterator[KeyProblem]:
+    """Given keys of an aggregate that are not those of its GROUP BY."""
+    if not isinstance(tree, ViewBlock) or not tree.is_grouped or tree.has_windows:
+        return
+    if {name.lower() for name in follow} != {key.lower() for key in keys}:
+        what = f"the keys are {', '.join(keys)}, and its GROUP BY makes {', '.join(follow) or 'one row'}"
+        yield KeyProblem("not-the-group", what, start)
 
 
 # --- inputs whose change reaches every row
