@@ -23,7 +23,7 @@ from lakesql.modes.batches.all_batches import batches_of, refreshes_of
 from lakesql.modes.batches.batches import Batches, listed
 from lakesql.names import CHANGE, COMPILED_FROM
 from lakesql.project.procedures import DAY_MS
-from lakesql.stream.stream import Column, LateFiles
+from lakesql.stream.stream import Column, LateFiles, Stream
 from lakesql.table.simulation import TableCounts, TableGrowth
 
 _WIDTH = 120
@@ -109,30 +109,43 @@ _LATE: Mapping[LateFiles, str] = {"read": "late ones too", "refuse": "late ones 
 
 
 def _source(select: Select, name: str) -> str:
+    """The comment on a stream: what the SELECT is given of it, where it is read from, and its contract."""
     stream, table = select.streams[name], select.read_tables.get(name)
+    given = batches_of(select).given()
     if table is not None:
         what = "the changes of its rows" if stream.has_table_changes else "the rows that are new"
-        return f"{batches_of(select).given()}, from table {table} (model {name}): {what}"
+        return f"{given}, from table {table} (model {name}): {what}"
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
     if stream.origin.brings != "rows":
-        facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
-        facts += [f"envelope {stream.envelope}"] if stream.is_feed else []
-        facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.finds_by_key else []
-        facts += [f"keys in {stream.key_format}"] if stream.key_kind else []
-        facts += [f"unknown_fields {stream.unknown_fields}"] if stream.unknown_fields != "ignore" else []
-        facts += [f"read files are archived in {text(stream.archive)}"] if stream.archive else []
-        facts += [f"in the order of their names, {_LATE[stream.late_files]}"] if stream.ordered_by else []
-        facts += [f"found by the events of {stream.notifications.place}"] if stream.notifications else []
-        facts += ["read files are deleted"] if stream.after == "delete" else []
-        facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
+        facts += _reading_facts(stream, select.finds_by_key)
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
     if stream.watermark:
         facts.append(f"watermark {stream.watermark.delay} on {event_time(stream)}")
     columns = map(_contract_column, stream.columns)
-    return (
-        f"{batches_of(select).given()}, from {stream.origin.describe(text)} ({', '.join(facts)}): {', '.join(columns)}"
-    )
+    return f"{given}, from {stream.origin.describe(text)} ({', '.join(facts)}): {', '.join(columns)}"
+
+
+def _reading_facts(stream: Stream, finds_by_key: bool) -> Iterator[str]:
+    """How records are read, and what becomes of their files."""
+    yield f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format
+    if stream.is_feed:
+        yield f"envelope {stream.envelope}"
+    if finds_by_key:
+        yield f"key {', '.join(map(identifier, stream.key))}"
+    if stream.key_kind:
+        yield f"keys in {stream.key_format}"
+    if stream.unknown_fields != "ignore":
+        yield f"unknown_fields {stream.unknown_fields}"
+    if stream.archive:
+        yield f"read files are archived in {text(stream.archive)}"
+    if stream.ordered_by:
+        yield f"in the order of their names, {_LATE[stream.late_files]}"
+    if stream.notifications:
+        yield f"found by the events of {stream.notifications.place}"
+    if stream.after == "delete":
+        yield "read files are deleted"
+    yield f"max_per_batch {stream.max_per_batch or 'unlimited'}"
 
 
 def _contract_column(column: Column) -> str:

@@ -243,29 +243,49 @@ def find_change(old: Version, new: Version, name: str) -> ModelVersions | None:
 
 def _outside(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
     """The places of changes outside the model's file that its template depends on: macros, variables, tables of other
-    models, and the target. `words` restricts them to those that these words name; None does not."""
-    macros, there = change.new.manifest.macros.by_name, change.old.manifest.macros.by_name
-    reached = _reach(macros, change.model.facts.macros if words is None else words & macros.keys())
-    for name in sorted(reached):
-        former = there.get(name)
+    models, and the target. `words` restricts macros and variables to those that these words name; None does not."""
+    yield from _changed_macros(change, words)
+    yield from _changed_vars(change, words)
+    yield from _changed_tables(change)
+    if "target" in change.model.facts.reads:
+        yield from _changed_target(change)
+
+
+def _changed_macros(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
+    before, macros = change.old.manifest.macros.by_name, change.new.manifest.macros.by_name
+    called = change.model.facts.macros if words is None else words & macros.keys()
+    for name in sorted(_reach(macros, called)):
+        former = before.get(name)
         if former is None or former.text != macros[name].text:
             yield _macro_place(macros[name], former)
-    for var in sorted(change.model.facts.vars):
-        values = [version.manifest.vars.get(var) for version in (change.old, change.new)]
-        if (words is None or var in words) and values[0] != values[1]:
-            said = change.new.files.settings.vars
-            yield said.key_place(var) if said.get(var) else said.place
+
+
+def _changed_vars(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
+    declared = change.new.files.settings.vars
+    for name in sorted(change.model.facts.vars):
+        if words is not None and name not in words:
+            continue
+        if change.old.manifest.vars.get(name) != change.new.manifest.vars.get(name):
+            yield declared.key_place(name) if declared.get(name) else declared.place
+
+
+def _changed_tables(change: ModelVersions) -> Iterator[Place]:
+    """Models that the template refers to, and that have another table."""
     for reference in change.model.facts.refs:
-        models = [version.manifest.models.get(reference.name) for version in (change.old, change.new)]
-        if models[0] and models[1] and models[0].table != models[1].table:
-            option = "table" if models[0].table.name != models[1].table.name else "namespace"
-            yield option_place(change.new, models[1], option)
-    targets = [version.manifest.target for version in (change.old, change.new)]
-    if "target" in change.model.facts.reads:
-        if targets[0].namespace != targets[1].namespace:
-            yield target_place(change.new, "namespace")
-        if targets[0].catalog.name != targets[1].catalog.name:
-            yield target_place(change.new, "catalog")
+        before = change.old.manifest.models.get(reference.name)
+        after = change.new.manifest.models.get(reference.name)
+        if before is None or after is None or before.table == after.table:
+            continue
+        option = "table" if before.table.name != after.table.name else "namespace"
+        yield option_place(change.new, after, option)
+
+
+def _changed_target(change: ModelVersions) -> Iterator[Place]:
+    before, after = change.old.manifest.target, change.new.manifest.target
+    if before.namespace != after.namespace:
+        yield target_place(change.new, "namespace")
+    if before.catalog.name != after.catalog.name:
+        yield target_place(change.new, "catalog")
 
 
 def _reach(macros: dict[str, Macro] | object, names: Iterable[str]) -> set[str]:
