@@ -15,7 +15,7 @@ _AGE = re.compile(r"older_than => (?:TIMESTAMP '[^']*' )?(?P<mark>/\* (?P<age>[a
 
 
 def age_mark(age: str, more: str = "") -> str:
-    """What stands in the place of a time that is known when a procedure runs: so old is what goes."""
+    """The mark in a compiled CALL for a time that is known only when the procedure runs: the age of what is removed."""
     return f"/* {age} before it runs{more} */"
 
 

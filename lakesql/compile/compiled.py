@@ -95,7 +95,7 @@ class CompiledFiles:
         return build_selects(self._manifest, names, self._built)
 
     def known(self, name: str) -> Compiled | None:
-        """What was said of a model when it was compiled last, if nothing has changed since."""
+        """The result of compiling a model last, if nothing that it depends on has changed since."""
         key = self.key(name)
         if (name, key) not in self._known:
             found = self._cache.get(name, key)
@@ -111,7 +111,7 @@ class CompiledFiles:
 
     @property
     def version(self) -> str:
-        """Another one where another state of some model was compiled last."""
+        """A text that differs after another state of some model was compiled."""
         return self._cache.version
 
     def is_known(self, name: str) -> bool:
@@ -119,7 +119,7 @@ class CompiledFiles:
         return self._cache.get(name, self.key(name)) is not None
 
     def key(self, name: str) -> str:
-        """What the text of a model is made from, as a digest."""
+        """The digest of everything that the compiled text of a model depends on."""
         if name in self._keys:
             return self._keys[name]
         manifest, model = self._manifest, self._manifest.models[name]
@@ -203,7 +203,7 @@ class CompiledFiles:
         return text
 
     def _columns_read(self, name: str) -> dict[str, tuple[str, ...]]:
-        """The columns of the models that a model reads by `ref`, of those that are known."""
+        """The columns of the models that a model reads by `ref`, as far as these are known."""
         from lakesql.compile.build_select import build_select
 
         found: dict[str, tuple[str, ...]] = {}
@@ -219,7 +219,7 @@ class CompiledFiles:
         return found
 
     def _joined(self, name: str) -> str:
-        """What a model depends on that joins the table of another one."""
+        """The part of a model's key for a table that it joins."""
         table = self._manifest.deferred.get(name)
         seed = self._manifest.seeds.get(name)
         if table is not None:
@@ -227,7 +227,7 @@ class CompiledFiles:
         return self.key(name) if seed is None else digest(str(seed.table), _text_of(encode(seed.columns)))
 
     def _contract(self, stream: str) -> str:
-        """What a reader of the stream depends on."""
+        """The part of a model's key for a stream that it reads."""
         read = reads_model(self._manifest, stream)
         if read is not None:
             return self.key(read.name)
@@ -278,7 +278,7 @@ def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> 
 
 
 def _says_the_same(path: Path, text: str) -> bool:
-    """Whether a file has this text already, whenever it was compiled: a commit of it would say nothing else."""
+    """Whether a file has this text already but for its times: a commit would show no other change."""
     return path.is_file() and without_times(path.read_bytes().decode(errors="replace")) == without_times(text)
 
 

@@ -29,13 +29,13 @@ MERGE_SNAPSHOT_BYTES = 2_000.0
 
 
 def sizes_of(model: Model) -> Sizes:
-    """What metadata of the model's table takes, where no table says it."""
+    """The sizes of metadata that are assumed where no table of the model tells them."""
     merges = model.config.replaced_ratio > 0
     return replace(Sizes(), snapshot=MERGE_SNAPSHOT_BYTES) if merges else Sizes()
 
 
 def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_bytes: float) -> Writes:
-    """What the model's commits do, as far as its configuration tells, and otherwise what is usual."""
+    """The commits of a model as its configuration tells; what it does not tell is assumed."""
     config = model.config
     rows = rows_per_second * interval_ms / 1000
     partitions, new_partitions = 1.0, 1.0
@@ -97,10 +97,8 @@ def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> boo
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What is known of a model's new table without looking at one: the rest is assumed.
-
-    `maintenance` is None where nobody does it.
-    """
+    """A model's new table before it exists, as assumed from its configuration. `maintenance` is None where nobody does
+    it."""
 
     writes: Writes
     terms: Terms
@@ -109,7 +107,7 @@ class Assumed:
 
 
 def assume(model: Model) -> Assumed:
-    """The model's commits and what becomes of them, by its configuration."""
+    """The model's commits, and the maintenance of its table, by its configuration."""
     interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
     writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
     return Assumed(writes, terms_of(model), sizes_of(model), maintenance_by(model, model.trigger))

@@ -206,7 +206,7 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
 
 
 def _lineage(lineage: ModelLineage) -> dict[str, Any]:
-    """What each column of the table is made of, and what decides which rows it has."""
+    """The lineage of a model: the sources of each column, and of the conditions that decide which rows there are."""
 
     def sources(found: Iterable[SourceColumn]) -> list[dict[str, str]]:
         return [{"node": it.node, "column": it.column, "type": direct_or_not(it.kind), "kind": it.kind} for it in found]
@@ -218,7 +218,7 @@ def _lineage(lineage: ModelLineage) -> dict[str, Any]:
 
 
 def _expectation(check: Check) -> dict[str, str | None]:
-    """What is expected of each row of a batch; the condition is in Spark's SQL. `column` is null where it has none."""
+    """An expectation on the rows of a batch; its condition is in Spark's SQL. `column` is null for one of the model."""
     return {
         "name": check.name,
         "column": check.column or None,

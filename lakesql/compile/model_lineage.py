@@ -70,8 +70,8 @@ def _sql(manifest: Manifest, select: Select) -> str:
 
 
 def _written(select: Select, found: Lineage) -> tuple[dict[str, Made], Made]:
-    """The columns of the table, with those that the mode adds; and what decides about rows, with what the mode and the
-    expectations make of them."""
+    """The columns of the table, with those that the mode adds; and the columns that decide which rows it has, with
+    those in conditions of the mode and of expectations."""
     writing, names = select.writing, select.columns
     columns = {name: found.columns.get(name.lower(), NOTHING) for name in names or ()}
     if names is None:
@@ -101,7 +101,7 @@ def _conditions(select: Select) -> Iterator[str]:
 
 
 def _named(conditions: Iterator[str], columns: tuple[str, ...]) -> Iterator[str]:
-    """The columns of the model that conditions name, by themselves or of one of the two sides of a MERGE."""
+    """The columns of the model in these conditions, plain or qualified by one of the two sides of a MERGE."""
     for condition in conditions:
         yield from _named_in(condition, columns)
 

@@ -49,7 +49,7 @@ def _check_key(model: Model, member: GroupMember, stream: Stream) -> Iterator[Pr
 
 
 def _items(member: GroupMember, column: Column) -> Iterator[str]:
-    """What stands in the place of a column that a rule names; nothing where it is left out."""
+    """The text that replaces a column named by a rule; nothing where the rule leaves it out."""
     rule = member.rule_of(column.name)
     value = _value(rule, column) if rule is not None else ""
     if value:
@@ -57,7 +57,7 @@ def _items(member: GroupMember, column: Column) -> Iterator[str]:
 
 
 def _value(rule: ColumnRule, column: Column) -> str:
-    """What stands in the place of a column; '' where nothing does."""
+    """The expression that replaces a column's value; '' where no rule does."""
     name = identifier(column.name)
     match rule.action:
         case "mask_hash":

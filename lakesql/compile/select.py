@@ -64,31 +64,32 @@ class Select:
 
     @property
     def feed(self) -> Stream | None:
-        """The change feed of which the SELECT is given the rows that its changes leave; None where it is given the
-        records of its streams."""
+        """The change feed that the SELECT is a mirror of: it reads the rows which the changes leave. None where it
+        reads the records of its streams."""
         if self.writing.given == "records":
             return None
         return next((stream for stream in self.streams.values() if stream.is_feed), None)
 
     @property
     def is_copy(self) -> bool:
-        """Whether the table has what the SELECT makes of the rows that its feed's source has now, and no more."""
+        """Whether the table holds what the SELECT makes of the rows that the feed's source has now, and nothing
+        else."""
         return self.feed is not None and self.model.config.versions is None and self.writing.deletes != "soft"
 
     @property
     def has_positions(self) -> bool:
-        """Whether the records are told apart by their arrival."""
+        """Whether records are identified by their position: topic, partition and offset."""
         return self.writing.is_positioned or self.feed is not None
 
     @property
     def adds_columns(self) -> bool:
-        """Whether a stream has columns beside those that it declares, which a * takes in."""
+        """Whether lakesql adds columns to a stream, such as `_record` and `_change`, which a `*` would give too."""
         query = self.query
         return self.writing.is_positioned or bool(query.record_fields or query.change_fields or self.late_text)
 
     @property
     def finds_by_key(self) -> bool:
-        """Whether the key of a stream's records says which row of the table one is of."""
+        """Whether records find their row of the table by the key of the stream."""
         return self.feed is not None or bool(self.writing.tombstones)
 
     @property
@@ -125,15 +126,17 @@ class Select:
 
     @property
     def sequence(self) -> Mapping[str, str]:
-        """What tells the newer of two changes in a mirrored feed, by the names that the model's columns have for it.
+        """The columns that order the changes of a mirrored feed, by the model's names for them: columns of the stream,
+        or fields of `_change`.
 
-        It is a column of the stream, or a field of `_change`. Of what the SELECT has not, as it is, there is none.
+        A column that the SELECT does not pass on as it is, is left out.
         """
         words = self.writing.sequence_by if self.feed is not None else ()
         return dict(found for word in words if (found := self.sequenced(word)))
 
     def sequenced(self, word: str) -> tuple[str, str] | None:
-        """What a word of a mirror's `sequence_by` is: a column of the SELECT, and what that is in the feed."""
+        """The column of the SELECT that a word of a mirror's `sequence_by` names, and what it is in the feed: a column,
+        or a field of `_change`. None where the SELECT does not pass it on as it is."""
         columns = {column.name.lower(): column.name for stream in self.streams.values() for column in stream.columns}
         for output in self.query.outputs or ():
             field = f"{_CHANGE}{output.change}" if output.change in CHANGE_FIELDS else ""
@@ -176,7 +179,7 @@ class Select:
 
     @property
     def has_moves(self) -> bool:
-        """Whether the changes of a row's key are told from deletes and inserts."""
+        """Whether changes of a row's key are distinguished from a delete and an insert."""
         return "moves" in self.writing.memories
 
     @property
@@ -210,7 +213,7 @@ class Select:
 
     @property
     def orders_reads(self) -> bool:
-        """Whether what a snapshot has read of a row has a place of its own in the order of a batch."""
+        """Whether rows that a snapshot has read are ordered in a batch by the snapshot's place in the log."""
         return self.order[:1] == (f"{_CHANGE}position",)
 
     @property
@@ -227,7 +230,7 @@ class Select:
 
     @property
     def judges_text(self) -> bool:
-        """Whether a row with text that is not UTF-8 makes a dead letter."""
+        """Whether a row with text that is not UTF-8 becomes a dead letter."""
         return any(check.name == INVALID_TEXT for check in self.checks)
 
     @property

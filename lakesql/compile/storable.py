@@ -74,7 +74,7 @@ _SOURCES = {
 
 
 def takes(field: PartitionField, text: str) -> bool:
-    """Whether a column of Spark's type `text` can be partitioned so; true where the type is not known."""
+    """Whether a column of Spark's type `text` can be partitioned by this field; true where the type is not known."""
     kind = parse_type(stored_type(text))
     if kind is None:
         return True
@@ -94,7 +94,7 @@ def find_misused(
     compared: Mapping[str, Iterable[str]],
     place: Callable[[str], Place | None] = lambda option: None,
 ) -> Iterator[Problem]:
-    """Columns by whose type rows cannot be ordered or compared, though an option says so.
+    """Problems of columns that rows are ordered or compared by, though their type has no order.
 
     `types` are Spark's by column in small letters, as far as they are known, `compared` the columns by option.
     """

@@ -51,14 +51,15 @@ class Build:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def all_results(self) -> list[TestResult]:
-        """The results of all data tests of models that are built; what was not reached was skipped."""
+        """The results of all data tests of models that are built; tests that were not reached are skipped ones."""
         tests = [test for name in self.owned for test in self.owned[name]]
         reached = [self.results.get(it.name) or TestResult(it, "skipped", message=NOT_REACHED) for it in tests]
         return [*self.seeds.all_results(), *reached]
 
 
 def _check_groups(manifest: Manifest, names: Sequence[str]) -> None:
-    """Raise `RunError` (`group-build`) for groups whose tables are done together."""
+    """Raise `RunError` (`group-build`) for groups whose tables change together: tests between two models would hold up
+    the others."""
     groups = {group.name: group for name in names if (group := consistent_group(manifest, name)) is not None}
     problems = [
         Problem(

@@ -29,7 +29,8 @@ SAMPLE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FoundColumns:
-    """What records say of their stream. Without `schema_fields` the columns are a guess from the rows' values."""
+    """The columns that the records of a stream declare. Without `schema_fields` they are a guess from the rows'
+    values."""
 
     columns: tuple[Column, ...]
     schema_fields: tuple[str, ...]
@@ -212,7 +213,7 @@ def _quoted(kind: str) -> str:
 
 
 class _KeptColumns:
-    """The columns that were found in the topics of a target's open streams."""
+    """The cache of columns that were found in the topics of a target's open streams."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._kept = KeptStreams(manifest.outputs, "columns.json", manifest.target.name, manifest.streams)

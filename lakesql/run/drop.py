@@ -137,15 +137,17 @@ class Dropper:
         CheckpointFiles(self.session, own).remove_all()
 
     def _views(self, namespaces: Iterable[str], folders: Collection[str]) -> Mapping[TableName, str]:
-        """The models whose views there are: of the project, and those that have had a lease among its checkpoints."""
+        """The models whose views the catalog has: models of the project, and others that have had a lease among its
+        checkpoints."""
         catalog = self.manifest.target.catalog.name
         found = chain.from_iterable(list_views(self.session, catalog, each) for each in sorted(namespaces))
         return {view: model for view, model in found if model in self.manifest.models or model in folders}
 
     def _writers(self, tables: set[TableName]) -> Mapping[TableName, tuple[str, str]]:
-        """The model and the checkpoint that have written each table, of which there are some.
+        """The model and the checkpoint that have written each of the tables, where the history tells.
 
-        What stands beside a table has those of that table, unless another model has written it.
+        A table beside another one (dead letters, tombstones) counts as written by the writer of that, unless another
+        model has written it.
         """
         said = {table: newest_writer(self.catalog, table) for table in sorted(tables)}
         own = {table: (it[0].removesuffix(DEAD_LETTER_SUFFIX), it[1]) for table, it in said.items() if it is not None}
@@ -157,7 +159,7 @@ class Dropper:
         return found
 
     def _checkpoints(self, folders: Sequence[str]) -> set[str]:
-        """The ids of the checkpoints in these folders, and of those whose tables they continue."""
+        """The ids of the checkpoints in these folders, and of the former ones that they continue."""
         read = [read_checkpoint(CheckpointFiles(self.session, folder)) for folder in folders]
         origins = [checkpoint.origin for checkpoint in read if checkpoint and checkpoint.origin]
         followed = {origin.follows.checkpoint for origin in origins if origin.follows}

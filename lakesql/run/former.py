@@ -149,7 +149,8 @@ def _shallow(what: str) -> UsageError:
 
 
 def _ask(directory: Path, *arguments: str) -> str:
-    """What git says of the project's repository. Raises `UsageError` (`git-missing`) where there is none."""
+    """The output of a git command in the project's repository. Raises `UsageError` (`git-missing`) where there is
+    none."""
     done = _git(directory, arguments)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
@@ -288,7 +289,7 @@ def holds_files(folder: Path, texts: Mapping[str, str]) -> bool:
 
 
 def _say_version(path: Path) -> str:
-    """By what a manifest was written that cannot be compared with."""
+    """The version of lakesql that has written a manifest with which this one cannot compare."""
     try:
         metadata = json.loads(path.read_bytes())["metadata"]
         version, dbt = metadata.get("lakesql_version"), metadata.get("dbt_version")

@@ -32,5 +32,5 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
 
 
 def hash_of(select: Select) -> str:
-    """The hash by which the ledger identifies the SELECT."""
+    """The hash by which the ledger identifies a SELECT."""
     return hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]

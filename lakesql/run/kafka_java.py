@@ -10,7 +10,8 @@ from typing import Any
 
 @contextmanager
 def open_kafka(say: Callable[[str], None] = lambda _: None) -> Iterator[Any]:
-    """Such a Java, which is up in half a second; `say` hears of jars that are fetched first, as the terminal shows."""
+    """A JVM with Kafka's clients alone, which starts in half a second. `say` hears of jars that are fetched first, as
+    they show in the terminal."""
     # Only here: what asks a cluster is not loaded for a project that declares all of its streams.
     from lakesql.engine.sources.broker import open_java
     from lakesql.engine.spark.jars import ensure_jars, user_cache

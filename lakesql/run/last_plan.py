@@ -105,7 +105,7 @@ def read_last_plan(manifest: Manifest, left_out: Iterable[str], at_ms: int) -> L
 def _doubts(
     manifest: Manifest, left_out: Iterable[str], metadata: Mapping[str, Any], former: Mapping[str, str]
 ) -> Iterator[str]:
-    """Sentences that say why the plan may hold no longer; none where everything is as it was."""
+    """The reasons, as sentences, why the plan may not hold any more."""
     if metadata["lakesql_version"] != __version__:
         yield f"lakesql {metadata['lakesql_version']} has made it, and this is {__version__}."
     of_target = metadata["target"]
@@ -134,7 +134,7 @@ def _text_of(path: Path) -> str | None:
 
 
 def _facts_of(target: Target) -> dict[str, Any]:
-    """What of a target a plan depends on; no value of it may be a secret."""
+    """The facts of a target that a plan depends on, without secrets."""
     return {
         "name": target.name,
         "catalog": target.catalog.name,

@@ -33,7 +33,8 @@ def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, L
 
 
 def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: str) -> LiveModel:
-    """The table between two looks at the checkpoint that have found the same: nobody has written it meanwhile."""
+    """The table and its checkpoint, read again until the checkpoint is the same before and after: nobody has written in
+    between."""
     folder = checkpoint_of(target, model)
     before = _read_checkpoint(target, folder)
     table: TableMetadata | Unknown | None = None

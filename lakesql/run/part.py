@@ -16,8 +16,8 @@ NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ProjectPart:
-    """What was read of a project: nothing where no part of it can be. `problems` are those of the whole project, and
-    `left_out` the files that are not among what was read."""
+    """A project, as far as it can be read. `problems` are those of all files, and `left_out` the files that were not
+    read. Nothing is read where no part can be."""
 
     manifest: Manifest | None
     problems: tuple[Problem, ...] = ()

@@ -175,7 +175,8 @@ def _check_empty(folders: Iterable[Path]) -> None:
 
 
 def _write(folder: Path, name: str, lines: Sequence[str]) -> Path:
-    """The one file of the folder. Its name is new each time, so that a checkpoint which has read another reads it."""
+    """Write the one file of the folder. Its name is new each time, so that a checkpoint which has read a former one
+    reads it too."""
     write_atomically(folder / name, "".join(lines))
     _remove_but(folder, name)
     return folder / name

@@ -39,8 +39,8 @@ def record_schemas(manifest: Manifest, stream: Stream, records: Iterable[RawReco
 
 
 def _files_of(each: Registered, folder: Path) -> Iterator[tuple[Path, str]]:
-    """A schema as a folder has it, and in a folder of its own what it imports: others may have other texts by these
-    names."""
+    """The files of a schema in a folder that stands for a registry. What it imports has a folder of its own, as other
+    schemas may import other texts under these names."""
     kind = SCHEMA_KINDS.get(each.kind)
     if kind is None:
         return

@@ -89,8 +89,8 @@ class RefreshJob:
                 return
 
     def _pause_s(self) -> float:
-        """How long it is from the end of a refresh until it is looked whether the next one is due: by time alone where
-        the rows change with it."""
+        """The seconds after a refresh until it is looked whether the next one is due. Where rows change with time, that
+        may be with no change of the inputs."""
         trigger = self.refresh.select.model.trigger
         if not self.refresh.select.model.config.is_stored:
             return TIMED_EVERY_S
@@ -114,7 +114,7 @@ class RefreshJob:
 
 
 def _wait(seconds: float, is_ending: Callable[[], bool]) -> bool:
-    """Wait so long; False where it is to end."""
+    """Wait this long; False if the job is to end meanwhile."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if is_ending():

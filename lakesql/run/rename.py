@@ -139,7 +139,7 @@ class Renamer:
             )
 
     def _find_table(self, old: str, new: str, checkpoint: Checkpoint | None) -> TableName | None:
-        """The table of the old name's model: the one that its checkpoint has filled, or that has its batches."""
+        """The table of the model under its old name: the one that its checkpoint names, or that has its batches."""
         target, wanted = self.manifest.target, self.manifest.models[new].table
         likely = (wanted, replace(wanted, name=old), TableName(wanted.catalog, target.namespace, old))
         for name in dict.fromkeys(likely):
@@ -178,12 +178,12 @@ class Renamer:
             )
 
     def _tables(self, renaming: Renaming) -> Iterator[tuple[TableName, TableName]]:
-        """The table and those beside it, each as it was called and as it is to be."""
+        """The table and those beside it, each with its name before and after."""
         before, after = TableName(*renaming.table.split(".")), self.manifest.models[renaming.new].table
         return zip((before, *before.beside), (after, *after.beside), strict=True)
 
     def _folders(self, old: str) -> Iterator[str]:
-        """The checkpoints of the old name, those among them that a rewind has kept; the model's own is the last."""
+        """The checkpoint folders of the old name, with those that rewinds have kept; the model's own comes last."""
         names = CheckpointFiles(self.session, self.manifest.target.checkpoints).names()
         own = [name for name in names if model_of(name) == old and not name.endswith(LEASE_SUFFIX)]
         for name in sorted(own, key=lambda name: (name == old, name)):

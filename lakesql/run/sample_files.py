@@ -103,7 +103,7 @@ def folder_fields(files: Sequence[Path], base: Path) -> list[TypedField]:
 
 
 def _spread(files: Sequence[Path]) -> list[Path]:
-    """Some of the files that have anything in them, from the first to the last one."""
+    """Some of the files that are not empty, evenly spread from the first to the last."""
     filled = [each for each in files if each.stat().st_size]
     if len(filled) <= FILES:
         return filled
@@ -257,7 +257,7 @@ def _decode_all(files: Sequence[Path]) -> tuple[list[str], str]:
 
 
 def _decode(content: bytes, encoding: str) -> str:
-    """The text, without a record that the end of what was read has cut."""
+    """The text, without the last record if the end of the sample has cut it."""
     is_cut = len(content) == CSV_BYTES
     text = codecs.getincrementaldecoder(encoding)().decode(content, final=not is_cut).removeprefix("\ufeff")
     return text[: text.rfind("\n") + 1] if is_cut else text

@@ -57,7 +57,7 @@ def _has_values(stream: Stream) -> bool:
 
 
 def _files_of(found: Registered, path: str) -> dict[str, str]:
-    """The text of a schema, and those that it imports, by the paths of their files."""
+    """The files of a schema and of those that it imports: their texts, by their paths."""
     kind = SCHEMA_KINDS[found.kind]
     imported = {f"{path.removesuffix(kind.suffix)}/{name}": kind.tidy(text) for name, text in found.files}
     return {path: kind.tidy(found.text), **imported}

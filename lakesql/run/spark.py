@@ -56,7 +56,7 @@ def find_settings(
     *,
     is_shared: bool = False,
 ) -> SessionSettings:
-    """`session_settings` by the streams alone."""
+    """The settings of `session_settings`, for streams that are not bound to connections yet."""
     target = manifest.target
     warm = warm_place(manifest) if is_shared else None
     if warm is not None:
@@ -82,7 +82,7 @@ def find_settings(
 
 
 def warm_place(manifest: Manifest) -> WarmPlace | None:
-    """Where commands on the target leave Java to each other; None where they do not."""
+    """The place where one command leaves Java running for the next; None where the target does not say so."""
     idle = manifest.target.spark.warm
     if idle is None:
         return None
@@ -136,7 +136,7 @@ def _open(
 
 
 def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:
-    """Which groups of jars it takes to read the streams on the target, and to write there."""
+    """The groups of jars that reading the streams on the target, and writing there, needs."""
     needs = set(jar_needs(target))
     for stream in streams:
         events = target.connections.get(stream.notifications.connection) if stream.notifications else None

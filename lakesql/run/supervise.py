@@ -112,7 +112,7 @@ class ModelRun:
 
 @dataclass(slots=True)
 class _End:
-    """How far the end of a run has come that somebody has asked for: two threads see to it."""
+    """How far a requested end of the run has come, which two threads advance."""
 
     is_noted: bool = False
     has_killed: bool = False
