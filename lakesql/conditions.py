@@ -425,10 +425,17 @@ CONDITIONS: dict[str, Condition] = {
         "A rule in `tables={'columns': …}` of a group changes a column of a table's key, or leaves a table no column.",
         "Name other columns in the rule, or give the table a file of its own, GROUP.TABLE.sql.",
     ),
+    "group-empty": Condition(
+        "A group has a route, and nobody knows a value of it: no file declares one, and the newest records of the "
+        "topic have none, or this machine has not looked at them.",
+        "Run it, which looks at the topic; or declare the values under `source_tables` in a file of streams/. Where "
+        "there are records: correct the `route`, so that it names the column that they have.",
+    ),
     "group-key": Condition(
-        "A table of a feed has no primary key, and the mode of the group that mirrors it needs one.",
+        "A table of a feed has no primary key, and the mode of the group that mirrors it needs one; or the stream of a "
+        "route declares none.",
         "Leave it out (`tables={'exclude': ['public.log']}`), or give it a file of its own, GROUP.TABLE.sql, in "
-        "mode `append`.",
+        "mode `append`. With a route: name the keys in the group's file, `keys=['id']`.",
     ),
     "group-not-in-keys": Condition(
         "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
@@ -443,10 +450,18 @@ CONDITIONS: dict[str, Condition] = {
         "A run has some models, and not all, of a group that says `consistent=True`.",
         "Run all of the group: `lakesql run --select GROUP`.",
     ),
+    "group-route": Condition(
+        "A group makes tables of the values of a column (`route`), and they cannot be told by that: it is no string of "
+        "the stream; the stream is a change feed, is not read from topics by their names, not JSON, or starts at "
+        "`latest`; or mode, names, or the SELECT ask for what such records do not have. Or the column has more than "
+        "1,000 values that no file declares, which is no kind of a record: none of these gets a table.",
+        "Do what the message says; or write a model for each value, with a WHERE.",
+    ),
     "group-stream": Condition(
         "The file of a group reads something of which no tables are made: no change feed, files, several streams, "
         "or one that declares columns.",
-        "Let it read one change feed by `{{ stream('…') }}` that declares neither `columns` nor a `key`.",
+        "Let it read one change feed by `{{ stream('…') }}` that declares neither `columns` nor a `key`; or name the "
+        "column of its records that says of which table each is: `tables={'route': 'event_type'}`.",
     ),
     "group-transactions": Condition(
         "A group says `consistent=True`, and the feed that it reads does not tell of transactions.",

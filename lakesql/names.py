@@ -59,8 +59,11 @@ REPLACED = "\ufffd"
 SOURCE_TABLE = "_lakesql_source_table"
 """The table of the database whose change a record is, where all changes must be of one; NULL where it names none."""
 
+UNKNOWN_TABLE = "_lakesql_unknown_table"
+"""The value of a route that a record has, where nobody knows a table of it; else NULL."""
+
 IGNORED = "_lakesql_ignored"
-"""Whether a record of a change feed is no change: a tombstone, or a message."""
+"""Whether a record of a change feed is no change: a tombstone, or a message; or one of a route is of another table."""
 
 UNSENT = "_lakesql_unsent"
 """The columns whose values an update has not sent, as it left them alone; '' among them: they are of no stored row."""

@@ -106,6 +106,7 @@ def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is
         *_check_storable(select),
         *_check_open(select),
         *_check_registered(select),
+        *_check_routed(select),
         *_check_expectations(select),
         *_check_text(select),
         *_check_table_changes(select),
@@ -388,6 +389,16 @@ def _check_registered(select: Select) -> Iterable[Problem]:
             found = next((each for each in select.model.facts.streams if each.name == stream.name), None)
             place = select.model.place if found is None else found.place
             yield Problem("registry-stateful", f"{what}a registry.", place=place)
+
+
+def _check_routed(select: Select) -> Iterable[Problem]:
+    """A SELECT whose rows are made of many records, of some of those of a topic."""
+    for stream in select.streams.values():
+        if select.query.stateful and stream.route is not None:
+            what = f"'{select.model.name}' keeps state of its rows, and reads the records of one value of a route."
+            why = "A query with state is not asked which values its records have that no table stands for."
+            fix = "Leave the rows as they are, and aggregate the table in a model of its own: {{ stream('…') }}."
+            yield Problem("group-route", what, why, fix, select.model.place)
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:

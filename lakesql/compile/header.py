@@ -15,7 +15,7 @@ from lakesql.compile.growth import (
     grow_assumed,
 )
 from lakesql.compile.notes import find_notes
-from lakesql.compile.quote import event_time, identifier, text, whole_name
+from lakesql.compile.quote import event_time, field_path, identifier, text, whole_name
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every, OnChange
 from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
@@ -42,6 +42,7 @@ def _say_batches(select: Select) -> dict[str, str]:
     mode = batches_of(select)
     return {
         **{f"FROM {identifier(name)}": _source(select, name) for name in select.query.streams_read},
+        "of these": _routed(select),
         "batches": _batches(select),
         "rows": mode.rows(),
         "updates": mode.updates(),
@@ -106,6 +107,18 @@ def _lines(said: str) -> Iterator[str]:
 
 _LATE: Mapping[LateFiles, str] = {"read": "late ones too", "refuse": "late ones refused"}
 """What becomes of files that come late."""
+
+
+def _routed(select: Select) -> str:
+    """Which records of a topic are those of the table, where it has those of others."""
+    route = next((stream.route for stream in select.streams.values() if stream.route is not None), None)
+    if route is None:
+        return ""
+    column = field_path(route.column)
+    return (
+        f"those whose {column} is {text(route.value)}; those of other tables are ignored, whatever is wrong with them, "
+        f"and one without a {column} is a dead letter of each table"
+    )
 
 
 def _source(select: Select, name: str) -> str:

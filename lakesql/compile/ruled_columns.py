@@ -1,29 +1,32 @@
-"""What a group says of columns, as the SELECT that stands in the place of a feed's table."""
+"""What a group says of columns and records, as the SELECT that stands in the place of a feed's table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import field_path, identifier, text
 from lakesql.errors import Problem, ProjectError, quoted
 from lakesql.model.column_rules import ColumnRule, GroupMember
 from lakesql.model.model import Model
+from lakesql.stream.route import Route
 from lakesql.stream.stream import Column, Stream
 
 
 def ruled_views(model: Model, streams: Mapping[str, Stream]) -> dict[tuple[str, ...], str]:
-    """The SELECT that the group's rules make of the stream of one of its models, by the stream's name in small letters.
+    """The SELECT that the group's rules, and its route, make of the stream of one of its models, by the stream's name
+    in small letters.
 
-    None where no rule names a column of it. Raises `ProjectError` (`group-column`) where a rule would change a column
-    of the key, by which changes find their rows.
+    None where no rule names a column of it, and all records are the table's. Raises `ProjectError` (`group-column`)
+    where a rule would change a column of the key, by which changes find their rows.
     """
     member = model.member
     if member is None or member.stream not in streams:
         return {}
     stream = streams[member.stream]
+    where = f"\nWHERE {route_condition(stream.route)}" if stream.route is not None else ""
     if not any(member.rule_of(column.name) for column in stream.columns):
-        return {}
+        return {(stream.name.lower(),): f"SELECT *\nFROM {identifier(stream.name)}{where}"} if where else {}
     if problems := [*_check_key(model, member, stream)]:
         raise ProjectError(problems)
     ruled = [column for column in stream.columns if member.rule_of(column.name) is not None]
@@ -33,7 +36,12 @@ def ruled_views(model: Model, streams: Mapping[str, Stream]) -> dict[tuple[str, 
         raise ProjectError.of("group-column", what, place=model.option_place("tables"))
     # Columns that no rule names are not named: another one is no other SELECT.
     columns = ",\n  ".join([f"* EXCEPT ({', '.join(identifier(column.name) for column in ruled)})", *items])
-    return {(stream.name.lower(),): f"SELECT\n  {columns}\nFROM {identifier(stream.name)}"}
+    return {(stream.name.lower(),): f"SELECT\n  {columns}\nFROM {identifier(stream.name)}{where}"}
+
+
+def route_condition(route: Route) -> str:
+    """Whether a record is one of the table: its column, or the field of a struct, has the table's value."""
+    return f"{field_path(route.column)} = {text(route.value)}"
 
 
 def _check_key(model: Model, member: GroupMember, stream: Stream) -> Iterator[Problem]:

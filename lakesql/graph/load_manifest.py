@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.check_maintenance import check_maintenance, find_blunt
+from lakesql.graph.check_routes import check_route
 from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import build_graph
 from lakesql.graph.manifest import Manifest
@@ -60,12 +61,36 @@ Named = TypeVar("Named", bound=HasName)
 
 @dataclass(frozen=True, slots=True)
 class GroupFeeds:
-    """The streams whose tables groups mirror, on a target whose local paths are absolute, and what files declare."""
+    """The streams whose tables groups mirror, on a target whose local paths are absolute, and what files declare.
+
+    `routes` are the columns whose values make tables, by the names of the streams that have one.
+    """
 
     target: Target
     outputs: Outputs
     streams: tuple[Stream, ...]
     declared: tuple[SourceTable, ...]
+    routes: Mapping[str, str] = field(default_factory=dict)
+
+
+def feeds_of(
+    target: Target,
+    outputs: Outputs,
+    groups: Iterable[ModelGroup],
+    streams: Mapping[str, Stream],
+    declared: Sequence[SourceTable],
+) -> GroupFeeds:
+    """The feeds of groups, as far as there are such streams, and routes name columns of them."""
+    found: dict[str, Stream] = {}
+    routes: dict[str, str] = {}
+    for group in groups:
+        stream = streams.get(group.stream)
+        if stream is None or (group.tables.route and [*check_route(group, stream)]):
+            continue
+        found[stream.name] = stream
+        if group.tables.route:
+            routes[stream.name] = group.tables.route
+    return GroupFeeds(target, outputs, tuple(found.values()), tuple(declared), routes)
 
 
 FindTables = Callable[[GroupFeeds], Sequence[SourceTable]]
@@ -212,10 +237,9 @@ def _find_members(
     problems.extend(find_ambiguous(tables))
     problems.extend(check_source_tables(tables, streams))
     groups = [found for found in every.values() if isinstance(found, ModelGroup)]
-    feeds = tuple(streams[name] for name in dict.fromkeys(group.stream for group in groups) if name in streams)
-    if find_tables is not None and feeds:
-        found = find_tables(GroupFeeds(target, files.outputs, feeds, declared.source_tables))
-        tables = merge_tables(tables, found)
+    feeds = feeds_of(target, files.outputs, groups, streams, tables)
+    if find_tables is not None and feeds.streams:
+        tables = merge_tables(tables, find_tables(feeds))
     members = make_members(
         groups,
         {name: model for name, model in every.items() if isinstance(model, Model)},

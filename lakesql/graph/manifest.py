@@ -64,7 +64,7 @@ class Manifest:
         do not mean to leave out: it has not done then all that it was to do."""
         paths = {self.models[name].path for name in names}
         paths |= {group.path for group in self.groups.values() if not group.members}
-        refused = [each for each in self.warnings if each.condition in ("new-table", "table-unfit")]
+        refused = [each for each in self.warnings if each.condition in ("new-table", "table-unfit", "group-route")]
         return any(each.place is not None and each.place.path in paths for each in refused)
 
 

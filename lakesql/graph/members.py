@@ -8,6 +8,8 @@ from functools import partial
 
 from lakesql.decode import Node, collect, fields_of, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.graph.check_routes import check_declared, check_empty, check_one_route, check_route, check_values
+from lakesql.graph.member_names import is_wanted, names_of_tables, pattern_of, unfit
 from lakesql.model.column_rules import GroupMember
 from lakesql.model.config import MaintenanceConfig, TableConfig, trigger_of
 from lakesql.model.group import GROUP_OPTIONS, GroupConfig, ModelGroup
@@ -16,10 +18,10 @@ from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
 from lakesql.modes.all_modes import find_mode
 from lakesql.modes.read_config import merge_config, read_config
-from lakesql.names import LONGEST_NAME
 from lakesql.project.files import SourceFile
 from lakesql.project.profiles import Target
-from lakesql.stream.source_table import SourceTable, stream_of_table
+from lakesql.stream.route import Route
+from lakesql.stream.source_table import SourceTable, stream_of_table, stream_of_value
 from lakesql.stream.stream import Stream
 
 STANDS_FOR_KEY = node_of(["key"], Place(""))
@@ -90,6 +92,9 @@ def make_members(
     made: list[Stream] = []
     finished: list[ModelGroup] = []
     remarks: list[Problem] = []
+    groups = tuple(groups)
+    problems.extend(check_one_route(groups))
+    owners = _owners(taken.values())
     for group in groups:
         feed = streams.get(group.stream)
         wrong = [_unknown_stream(group, streams)] if feed is None else [*_check_feed(group, feed)]
@@ -97,33 +102,85 @@ def make_members(
             problems.extend(wrong)
             continue
         known = [table for table in tables if table.stream == group.stream and group.tables.takes(table.name)]
-        wanted = [table for table in known if _is_wanted(group, table, remarks)]
-        names = _names_of(group, wanted, problems, remarks)
-        if collect(problems, partial(_options, group, defaults_of(group.name, group.fqn), STANDS_FOR_KEY)) is None:
+        if too_many := [*check_values(group, known)]:
+            remarks += too_many
+            known = [table for table in known if table.is_declared]
+        wanted = [table for table in known if is_wanted(group, table, remarks)]
+        names = names_of_tables(group, wanted, problems, remarks)
+        before = len(problems)
+        collect(problems, partial(_check_options, group, feed, defaults_of(group.name, group.fqn)))
+        if problems[before:]:
             continue
-        shared = _shared_topics(table for table in tables if table.stream == group.stream)
+        of_stream = [table for table in tables if table.stream == group.stream]
+        places = _PlacesOfTables(group, feed, of_stream)
         members: list[str] = []
         for name, table in names.items():
             said = problems if table.is_declared else []
             before = len(said)
-            found = _member_of(group, feed, name, table, table.topic in shared, taken, defaults_of, make, said)
-            if found is None:
-                remarks += [] if table.is_declared else [_unfit(group, table, said[before])]
+            found = _member_of(group, places, name, table, taken, defaults_of, make, said)
+            if found is not None and found[0] is not None and not table.is_declared:
+                said += _taken_tables(found[0], owners)
+            if found is None or said[before:]:
+                remarks += [] if table.is_declared else [unfit(group, table, said[before])]
                 continue
             member, stream = found
+            owners |= _owners([member] if member is not None else [])
             members.append(f"{group.name}.{name}")
             made.append(stream)
             models += [member] if member is not None else []
+        remarks += check_empty(group) if not known else ()
         finished.append(replace(group, members=tuple(members)))
     return Members(tuple(models), tuple(made), tuple(finished), tuple(remarks))
 
 
+def _owners(models: Iterable[Model]) -> dict[str, str]:
+    """The models by the names of the tables that they write, in small letters."""
+    tables = ((table, model.name) for model in models for table in (model.table, *model.table.beside))
+    return {str(table).lower(): name for table, name in tables}
+
+
+def _taken_tables(model: Model, owners: Mapping[str, str]) -> list[Problem]:
+    """That a model would write a table that another one writes."""
+    for table in (model.table, *model.table.beside):
+        owner = owners.get(str(table).lower())
+        if owner is not None:
+            fix = f"Give it another name: tables={{'rename': {{{_source_name(model)!r}: '…'}}}}."
+            return [Problem("duplicate-table", f"'{owner}' writes {table} already.", "", fix, model.place)]
+    return []
+
+
+def _source_name(model: Model) -> str:
+    return model.member.source_table if model.member is not None else ""
+
+
+class _PlacesOfTables:
+    """Where the records of a group's tables are: in topics of their own, or told apart in those of others.
+
+    `tables` are all that are known of the feed.
+    """
+
+    def __init__(self, group: ModelGroup, feed: Stream, tables: Sequence[SourceTable]) -> None:
+        self._group, self._feed = group, feed
+        self._shared = _shared_topics(tables)
+        self._known = tuple(table.name for table in tables)
+
+    def stream_of(self, table: SourceTable, name: str) -> Stream:
+        """The stream of one table, which is called so. Raises `ProjectError` with what is wrong with the table."""
+        said = self._group.tables
+        if not said.route:
+            return stream_of_table(self._feed, table, name, shares_topic=table.topic in self._shared)
+        if problems := [*check_declared(self._group, table)]:
+            raise ProjectError(problems)
+        return stream_of_value(
+            self._feed, table, name, Route(said.route, table.name, self._known, said.include, said.exclude)
+        )
+
+
 def _member_of(
     group: ModelGroup,
-    feed: Stream,
+    places: _PlacesOfTables,
     name: str,
     table: SourceTable,
-    shares_topic: bool,
     taken: Mapping[str, Model],
     defaults_of: DefaultsOf,
     make: MakeModel,
@@ -132,12 +189,12 @@ def _member_of(
     """The model of a table, and its stream; no model where a file has it, and neither where something is wrong."""
     whole, fqn = f"{group.name}.{name}", (*group.fqn, name)
     member = GroupMember(group.name, table.name, group.stream, f"{group.stream}__{name}", group.tables.columns)
-    stream = collect(problems, partial(stream_of_table, feed, table, member.stream, shares_topic=shares_topic))
+    stream = collect(problems, partial(places.stream_of, table, member.stream))
     if stream is None:
         return None
     if whole in taken:
         return None, stream
-    options = collect(problems, partial(_member_options, group, table, defaults_of(whole, fqn)))
+    options = collect(problems, partial(_member_options, group, table, stream.key, defaults_of(whole, fqn)))
     model = collect(problems, partial(make, whole, fqn, options, member)) if options is not None else None
     return None if model is None else (model, stream)
 
@@ -149,33 +206,6 @@ def _shared_topics(tables: Iterable[SourceTable]) -> set[str]:
     for table in tables:
         found.setdefault(table.topic, set()).add(table.name)
     return {topic for topic, names in found.items() if len(names) > 1}
-
-
-def _is_wanted(group: ModelGroup, table: SourceTable, remarks: list[Problem]) -> bool:
-    """Whether a table gets a model; of one that no file declares `new_tables` says it, and `remarks` hears of it."""
-    if table.is_declared or group.tables.new_tables == "create":
-        return True
-    what = f"Table '{table.name}' has come into stream '{group.stream}', and is not in the project."
-    pull = f"To have it in the project: lakesql schema pull {group.stream}."
-    if group.tables.new_tables == "refuse":
-        fix = f"{pull} To leave it out: tables={{'exclude': ['{table.name}']}}."
-        why = f"Group '{group.name}' says new_tables='refuse'; its other tables go on."
-        remarks.append(Problem("new-table", what, why, fix, group.place))
-    else:
-        why = f"Group '{group.name}' says new_tables='ignore': its records stay where they are."
-        remarks.append(Problem("table-left-out", what, why, pull, group.place))
-    return False
-
-
-def _unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
-    """The problem of a table that was found in a feed and cannot be mirrored; `problem` is the first reason."""
-    return Problem(
-        "table-unfit",
-        f"Table '{table.name}' of stream '{group.stream}' gets no model in group '{group.name}': {problem.what}",
-        problem.why,
-        f"{problem.fix} To leave it out: tables={{'exclude': ['{table.name}']}}.".strip(),
-        group.place,
-    )
 
 
 def make_member(
@@ -271,12 +301,19 @@ def _unknown_stream(group: ModelGroup, streams: Mapping[str, Stream]) -> Problem
 
 def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
     """What must hold for a stream whose tables are to be told apart."""
+    if group.tables.route:
+        yield from check_route(group, feed)
+        return
+    if "{value}" in group.tables.name:
+        what = f"`name` of group '{group.name}' has {{value}} in it, and the group has no route."
+        yield Problem("group-route", what, "", "Write {table}, or name the `route`.", group.place)
     if not feed.is_feed:
         yield Problem(
             "group-stream",
             f"Stream '{feed.name}', of whose tables '{group.name}' makes models, is no change feed.",
             "Which table a record belongs to, and which columns that has, stand in the records of a change feed.",
-            "Give the stream an `envelope`, or write a model for it without `tables`.",
+            "Give the stream an `envelope`; or name the column each of whose values is to have a table: "
+            "tables={'route': 'event_type'}.",
             group.place,
         )
     if feed.origin.brings != "records":
@@ -295,7 +332,16 @@ def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
             "Leave `consistent` out, or read the connector's events as they are: envelope: debezium.",
             feed.place,
         )
-    if feed.columns or feed.key:
+    if feed.is_feed and not feed.record_format.is_document:
+        yield Problem(
+            "group-stream",
+            f"Stream '{feed.name}', of whose tables '{group.name}' makes models, has format '{feed.format}'.",
+            "Which tables a feed has, and which columns they have, is read of events in JSON.",
+            "Let the connector write JSON with its schemas: JsonConverter, schemas.enable=true. Or write a model for "
+            "each table, without `tables`.",
+            feed.place,
+        )
+    elif feed.columns or feed.key:
         yield Problem(
             "group-stream",
             f"Stream '{feed.name}' declares `columns` or a `key`, which each of its tables has by itself.",
@@ -304,68 +350,46 @@ def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
         )
 
 
-def _names_of(
-    group: ModelGroup, tables: Sequence[SourceTable], problems: list[Problem], remarks: list[Problem]
-) -> dict[str, SourceTable]:
-    """The tables by what their models are called. `problems` hears of two of one name, and of names without a table;
-    `remarks` where the second of the two is not declared."""
-    names: dict[str, SourceTable] = {}
-    folded: dict[str, SourceTable] = {}
-    for table in sorted(tables, key=lambda each: not each.is_declared):
-        name = group.tables.member_name(table)
-        first = folded.setdefault(name.lower(), table)
-        if first.name == table.name and first is not table:
-            continue  # it is declared twice, which is said elsewhere
-        if first is not table:
-            same = Problem(
-                "duplicate-name",
-                f"Tables '{first.name}' and '{table.name}' would both be '{group.name}.{name}'.",
-                "Capitals make no difference, and what no name may have becomes `_`.",
-                f"Give one another name: tables={{'rename': {{'{table.name}': '{name}_2'}}}}.",
-                group.place,
-            )
-            _refuse(group, table, same, problems, remarks)
-        elif len(f"{group.name}.{name}") > LONGEST_NAME:
-            what = f"The name of table '{table.name}' is too long for a model: {len(name)} characters."
-            fix = f"Give it another one: tables={{'rename': {{'{table.name}': '…'}}}}."
-            _refuse(group, table, Problem("bad-name", what, "", fix, group.place), problems, remarks)
-        else:
-            names[name] = table
-    there = {table.name for table in tables}
-    for missing in group.tables.rename.keys() - there if tables else ():
-        what = f"'{missing}', which '{group.name}' renames, is no table of stream '{group.stream}'."
-        problems.append(Problem("unknown-source-table", what, "", did_you_mean(missing, there), group.place))
-    return names
-
-
-def _refuse(
-    group: ModelGroup, table: SourceTable, problem: Problem, problems: list[Problem], remarks: list[Problem]
-) -> None:
-    """Say that a table cannot be a model: of one that a file declares it is an error of the project."""
-    if table.is_declared:
-        problems.append(problem)
-    else:
-        remarks.append(_unfit(group, table, problem))
-
-
-def _member_options(group: ModelGroup, table: SourceTable, defaults: Node) -> MemberOptions:
-    if not table.key and _asks_for_keys(group, defaults):
+def _member_options(group: ModelGroup, table: SourceTable, key: Sequence[str], defaults: Node) -> MemberOptions:
+    if not key and not group.tables.route and _asks_for_keys(group, defaults):
         raise ProjectError.of(
             "group-key",
             f"Table '{table.name}' of stream '{group.stream}' has no primary key, and '{group.name}' needs one.",
             fix="Give it one in the database, or its records one by the connector's message.key.columns; leave it out: "
-            f"tables={{'exclude': ['{table.name}']}}; or give it a model of its own, in mode "
+            f"tables={{'exclude': [{pattern_of(table)!r}]}}; or give it a model of its own, in mode "
             f"'append', in {group.path.removesuffix('.sql')}.{group.tables.member_name(table)}.sql.",
             place=table.place,
         )
-    return _options(group, defaults, node_of(list(table.key), table.place))
+    return _options(group, defaults, node_of(list(key), table.place))
+
+
+def _check_options(group: ModelGroup, feed: Stream, defaults: Node) -> None:
+    """Raise `ProjectError` with what is wrong with the options of all tables, whatever they are."""
+    config = _options(group, defaults, STANDS_FOR_KEY).config
+    if group.tables.route and config.needs_changes:
+        raise ProjectError.of(
+            "group-route",
+            f"Group '{group.name}' has a route, and mode '{config.mode}' is given the rows that changes leave.",
+            why="Only a change feed has those, and its changes say which table they are of.",
+            fix="Take mode 'append' or 'upsert', or 'scd2'.",
+            place=group.said.key_place("mode"),
+        )
+    says_keys = "keys" in merge_config(defaults, group.said).entries()
+    if group.tables.route and not feed.key and not says_keys and _asks_for_keys(group, defaults):
+        raise ProjectError.of(
+            "group-key",
+            f"Stream '{group.stream}' declares no `key`, and '{group.name}' needs one.",
+            fix="Say it in the group's config, `keys=['id']`, or give the stream a `key`.",
+            place=group.place,
+        )
 
 
 def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
     """What the file says over the defaults, with the keys of a table where the mode needs some and none are given."""
     said = group.said
     own = {name: node for name, node in said.entries().items() if name not in GROUP_OPTIONS}
-    if "keys" not in own and _asks_for_keys(group, defaults):
+    says_keys = "keys" in (merge_config(defaults, said).entries() if group.tables.route else own)
+    if not says_keys and _asks_for_keys(group, defaults):
         own["keys"] = keys
     node = Node(own, said.place, said.keys)
     config = read_config(node, defaults, "streams")

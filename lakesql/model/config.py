@@ -290,6 +290,8 @@ class TableConfig:
     """Whether all rows of the table may be made anew at any time, of what is read, and exchanged."""
     is_stored: ClassVar[bool] = True
     """Whether the model has a table, and not a view alone."""
+    needs_changes: ClassVar[bool] = False
+    """Whether its SELECT is given the rows that changes leave, which a change feed alone has."""
     own_effects: ClassVar[Mapping[str, OptionEffect]] = MappingProxyType({})
     """What another value of an option that the mode has, and not all have, means for a table that has rows."""
 

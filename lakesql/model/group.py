@@ -17,8 +17,8 @@ from lakesql.template.template import read_config_again
 
 NewTables = Literal["create", "refuse", "ignore"]
 
-NAME_PARTS = ("database", "schema", "table", "topic")
-"""What may stand in braces in `name`."""
+NAME_PARTS = ("database", "schema", "table", "topic", "value")
+"""What may stand in braces in `name`: `value` with a route, the others without one."""
 
 
 def _read_name(node: Node) -> str:
@@ -29,9 +29,10 @@ def _read_name(node: Node) -> str:
         what = f"{node.shown} is no pattern of names."
         fix = f"Write letters, digits, _ and {known}: '{{schema}}_{{table}}'."
         raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
-    if "{table}" not in text and "{topic}" not in text:
+    if not any(part in text for part in ("{table}", "{topic}", "{value}")):
         what = f"{node.shown} gives all tables one name."
-        raise ProjectError.of("wrong-value", what, fix="Have {table} in it.", place=node.place)
+        fix = "Have {table} in it; with a route: {value}."
+        raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
     return text
 
 
@@ -46,17 +47,27 @@ def _read_renamed(node: Node) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What `tables` says in `config(...)`: which tables of the stream's source are mirrored, and what they are called.
+    """What `tables` says in `config(...)`: which tables the stream's records are of, and what they are called.
 
-    Names of source tables are `schema.table`, or `database.table` where the database has no schemas.
+    Names of source tables are `schema.table`, or `database.table` where the database has no schemas; with a route, its
+    values.
     """
 
-    include: tuple[str, ...] = option("Patterns of the tables that are mirrored, such as `public.*`.", default=("*",))
+    route: str = option(
+        "Of a topic that is no change feed: the column of the stream each of whose values makes a table, or a field of "
+        "a struct, such as `header.type`.",
+        default="",
+        read=read_filled,
+    )
+    include: tuple[str, ...] = option(
+        "Patterns of the tables that are mirrored, such as `public.*`; with a route, of its values.", default=("*",)
+    )
     exclude: tuple[str, ...] = option("Patterns of tables that are not, whatever `include` says.", default=())
     name: str = option(
         "What the model of a table, and its table, is called: {schema}, {table}, {database} and {topic} stand for what "
-        "the source calls it. What no name may have becomes `_`.",
-        default="{schema}_{table}",
+        "the source calls it, and {value} for the value of a route. What no name may have becomes `_`. "
+        "`{schema}_{table}` if left out, or `{value}`.",
+        default="",
         read=_read_name,
     )
     rename: Mapping[str, str] = option(
@@ -72,7 +83,8 @@ class Tables:
         default="create",
     )
     columns: tuple[ColumnRule, ...] = option(
-        "What becomes of columns, by patterns of `schema.table.column`: {'*.email': 'mask_hash'}. The words are "
+        "What becomes of columns, by patterns of `schema.table.column`: {'*.email': 'mask_hash'}, with a route of "
+        "`value.column`. The words are "
         "`mask_hash` (SHA-256 of the value as a text), `mask_null`, `mask_truncate(4)`, `cast(string)` and `drop`. The "
         "first pattern that fits counts.",
         default=(),
@@ -94,10 +106,15 @@ class Tables:
         """What the model of a table is called within the group."""
         if table.name in self.rename:
             return self.rename[table.name]
-        parts = table.parts
+        parts, pattern = table.parts, self.name_pattern
         if not parts["schema"] and not parts["database"]:
-            return _plain(self.name.replace("{schema}_", "").format_map(parts))
-        return _plain(self.name.format_map(parts))
+            pattern = pattern.replace("{schema}_", "")
+        return _plain(pattern.format_map(parts))
+
+    @property
+    def name_pattern(self) -> str:
+        """What the models are called, with the parts of a table's name in braces."""
+        return self.name or ("{value}" if self.route else "{schema}_{table}")
 
 
 def _plain(name: str) -> str:

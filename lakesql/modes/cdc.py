@@ -54,6 +54,7 @@ class Cdc(ChangingConfig):
     )
 
     mode: ClassVar[str] = "cdc"
+    needs_changes: ClassVar[bool] = True
     own_effects: ClassVar[Mapping[str, OptionEffect]] = {
         "sequence_by": OF_SEQUENCE,
         **dict.fromkeys(("tombstone_retention", "max_delete_ratio", "apply_deletes", "on_truncate"), NEXT_BATCH),

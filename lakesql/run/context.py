@@ -17,6 +17,7 @@ from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields, with_followed
+from lakesql.run.found_values import FoundValues
 from lakesql.stream.registry_columns import schema_path
 from lakesql.stream.stream import Column
 
@@ -34,7 +35,8 @@ class RunContext:
 
     `accept_data_loss`: records that are gone from their topic are passed over. `check_lease` raises where this runner
     may not write the model of this name any more. `reached` is told of each step that is taken then: a place to stand
-    for tests. `schema_fields` are those of the open streams that have changed during the run, by their names.
+    for tests. `schema_fields` are those of the open streams that have changed during the run, by their names. `found`
+    knows which routes have brought values that no table stands for.
     """
 
     manifest: Manifest
@@ -46,6 +48,7 @@ class RunContext:
     check_lease: Callable[[str], None] = lambda model: None
     reached: Callable[[str, Step | RebuildStep | MaintenanceStep | RefreshStep], None] = lambda model, step: None
     schema_fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    found: FoundValues = field(default_factory=FoundValues)
 
     def follow(self, stream: str, schema_fields: tuple[str, ...]) -> None:
         """Add schema fields of an open stream that a batch has found."""

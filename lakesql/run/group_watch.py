@@ -23,6 +23,7 @@ from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import Every
 from lakesql.run.columns import cluster_of
+from lakesql.run.found_values import FoundValues
 from lakesql.source.origin import StreamOrigin
 
 if TYPE_CHECKING:
@@ -69,11 +70,13 @@ class GroupWatch:
         reload: Callable[[], Manifest] | None,
         emit: Emit,
         ends: Ends,
+        values: FoundValues,
     ) -> None:
         self._manifest = manifest
         self._find = partial(_watched, session, brokers)
         self._reload = reload
         self._emit = emit
+        self._values = values
         self._clock = time.monotonic
         found = {name: self._find(manifest, name) for name in feeds}
         self._feeds = {name: feed for name, feed in found.items() if feed is not None}
@@ -140,7 +143,8 @@ class GroupWatch:
             return
         self._is_away = False
         sizes = {topic: sum(each.values()) for topic, each in ends.items() if topic not in feed.models}
-        if any(size >= max(1, 2 * feed.looked.get(topic, 0)) for topic, size in sizes.items()):
+        is_larger = any(size >= max(1, 2 * feed.looked.get(topic, 0)) for topic, size in sizes.items())
+        if self._values.take(name) or is_larger:
             self._add_new(name, feed, sizes)
         grown = [topic for topic in feed.models if topic in ends and feed.ends.get(topic) != ends[topic]]
         feed.ends.update((topic, ends[topic]) for topic in grown)
@@ -148,7 +152,8 @@ class GroupWatch:
             self._woken += [model for topic in grown for model in feed.models[topic]]
 
     def _add_new(self, name: str, feed: WatchedFeed, sizes: Mapping[str, int]) -> None:
-        """Read the project again, whose feed has other topics than before.
+        """Read the project again, whose feed has other topics than before, or other values of its route. A model that
+        comes to a topic which others read is woken at once.
 
         A topic is made before its first record comes, and that may say nothing of a table, as a truncate does. So one
         of which nothing is known then is looked at again once it has twice as many records.
@@ -158,7 +163,7 @@ class GroupWatch:
         try:
             manifest = self._reload()
         except LakesqlError as error:
-            self._say(f"the feed {name} has new topics, and the project cannot be read again: {error.problems[0].what}")
+            self._say(f"the feed {name} has new tables, and the project cannot be read again: {error.problems[0].what}")
             return
         before = {(warning.condition, warning.what) for warning in self._manifest.warnings}
         for warning in manifest.warnings:
@@ -169,7 +174,10 @@ class GroupWatch:
         self._manifest = manifest
         for topic, models in found.models.items() if found is not None else ():
             feed.models.setdefault(topic, [])
-            feed.models[topic] += [model for model in models if model not in known]
+            new = [model for model in models if model not in known]
+            feed.models[topic] += new
+            with self._lock:
+                self._woken += new if topic in feed.ends else []
         feed.looked.update(sizes)
 
     def _say(self, text: str) -> None:

@@ -34,6 +34,7 @@ from lakesql.project.profiles import checkpoint_of
 from lakesql.run.analysis import keep_analysis
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.context import RunContext
+from lakesql.run.found_values import FoundValues, find_lost
 from lakesql.run.identities import hash_of
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import Job, RunOptions, StartJob
@@ -141,6 +142,7 @@ def run_selects(
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     name_files(context.session, context.manifest.target.checkpoints)
+    names = frozenset(selects)
     of_groups = {name: each.select for name, each in selects.items() if context.manifest.models[name].member}
     up_to_date = find_up_to_date(context.manifest, of_groups) if of_groups and jobs_by is None else {}
     up_to_date = _of_whole_groups(context.manifest, of_groups, up_to_date)
@@ -150,7 +152,9 @@ def run_selects(
 
         ends = {topic: offsets for each in up_to_date.values() for topic, offsets in each.ends.items()}
         feeds = {each.model.member.feed for each in of_groups.values() if each.model.member is not None}
-        watch = GroupWatch(context.session, context.brokers, context.manifest, feeds, reload, context.emit, ends)
+        watch = GroupWatch(
+            context.session, context.brokers, context.manifest, feeds, reload, context.emit, ends, context.found
+        )
         watch.start()
     elif up_to_date and not options.fail_if_empty:
         for each in up_to_date.values():
@@ -183,7 +187,50 @@ def run_selects(
         jobs.rounds.close()
         jobs.leases.close()
         context.brokers.close()
-    return all(run.status != "error" for run in runs.values())
+    succeeded = all(run.status != "error" for run in runs.values())
+    if not context.found.values or reload is None or interrupt.is_set():
+        return succeeded
+    known = context.manifest if watch is None else watch.manifest
+    runs_found = jobs_by is None and not options.continuous
+    return _run_found(context, known, names, options if runs_found else None, interrupt, reload) and succeeded
+
+
+def _run_found(
+    context: RunContext,
+    known: Manifest,
+    names: frozenset[str],
+    options: RunOptions | None,
+    interrupt: Interrupt,
+    reload: Callable[[], Manifest],
+) -> bool:
+    """Run the models of values that the batches of a run have brought, of the groups that it has whole; with no options
+    none. Returns whether none failed, and all values have tables that are to have some.
+
+    `known` is the project as it was read last, and `names` are the models of the run.
+    """
+    context.found.keep(context.manifest)
+    manifest = reload()
+    lost = find_lost(context.found, manifest)
+    for text in lost:
+        context.emit(Noted(text, now_ms()))
+    before = {(warning.condition, warning.what) for warning in known.warnings}
+    for warning in manifest.warnings:
+        if (warning.condition, warning.what) not in before:
+            context.emit(Noted(f"{warning.what} {warning.fix}".strip(), now_ms()))
+    succeeded = not lost and not manifest.lacks_tables(names)
+    whole = [group for group in context.manifest.groups.values() if group.members and names >= {*group.members}]
+    members = [name for group in whole for name in manifest.groups[group.name].members]
+    new = [name for name in members if name not in context.manifest.models]
+    if options is None:
+        new = []
+    for group in manifest.groups.values():
+        for name in sorted({*group.members} - known.models.keys() - {*new}):
+            context.emit(Noted(f"'{name}' is not in this run: its table is made by the next one that has it", now_ms()))
+    if options is None or not new:
+        return succeeded
+    found = replace(context, manifest=manifest, found=FoundValues())
+    bound = {name: _compile(name, manifest) for name in new}
+    return run_selects(found, bound, options, interrupt, reload=reload) and succeeded
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         companion=next(iter(companion), None),
         keeper=open_keeper(context, select),
         follow=context.follow,
+        found=partial(context.found.note, context.manifest),
         reached=reach,
     )
 

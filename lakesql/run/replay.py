@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
@@ -214,6 +215,7 @@ def _open_sink(
         emit=emit,
         letters=letters,
         reached=reach,
+        found=partial(context.found.note, context.manifest),
     )
 
 

@@ -1,4 +1,7 @@
-"""One table of the database behind a change feed, as the project or the feed says it: its topic, key and columns."""
+"""One table of the database behind a change feed, as the project or the feed says it: its topic, key and columns.
+
+Of a topic with other records a value of their route stands for a table.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from lakesql.decode import Node, decode, option, read_each, read_filled
 from lakesql.errors import Place, Problem, ProjectError
 from lakesql.project.yaml import render_yaml
 from lakesql.stream.feed_schema import FieldSchema, merge_fields, parse_field
+from lakesql.stream.route import Route
 from lakesql.stream.stream import Column, Stream, read_columns, with_columns
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table of a feed's source. `name` is `schema.table`; `database.table` where there are no schemas.
+    """A table of a feed's source. `name` is `schema.table`; `database.table` where there are no schemas; or the value
+    of a route.
 
     `stream` is the feed. `topic` has its changes; '' where all tables are in one topic. Its columns are those that
     `schema_fields` say, each the text of a `FieldSchema`, or `columns` where the feed carries no schema. One that is
@@ -38,7 +43,7 @@ class SourceTable:
         *outer, table = self.name.split(".")
         database = outer[-2] if len(outer) > 1 else ""
         schema = outer[-1] if outer else ""
-        return {"table": table, "schema": schema, "database": database, "topic": self.topic}
+        return {"table": table, "schema": schema, "database": database, "topic": self.topic, "value": self.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,8 @@ class _FieldOptions:
 class _SourceTableOptions:
     """The keys of one entry under `source_tables:`."""
 
-    stream: str = option("The change feed that has the table.", read=read_filled)
-    name: str = option("The table, as its source calls it: `schema.table`.", read=read_filled)
+    stream: str = option("The stream that has the table.", read=read_filled)
+    name: str = option("The table, as its source calls it: `schema.table`; or the value of a route.", read=read_filled)
     topic: str = option("The topic with its changes, where the stream reads several.", default="")
     key: tuple[str, ...] = option("The columns of its primary key.", default=())
     columns: tuple[Column, ...] = option(
@@ -118,6 +123,11 @@ def stream_of_table(stream: Stream, table: SourceTable, name: str, *, shares_top
     return with_columns(replace(own, is_open=True), columns, table.schema_fields, table.key, _how_to_declare(table))
 
 
+def stream_of_value(stream: Stream, table: SourceTable, name: str, route: Route) -> Stream:
+    """The stream of the records of one value of a route: the same topic, columns and key."""
+    return replace(stream, name=name, route=route, place=table.place)
+
+
 def _how_to_declare(table: SourceTable) -> str:
     """How a project says the columns of a table itself."""
     known = {"stream": table.stream, "name": table.name, "topic": table.topic, "key": list(table.key)}
@@ -143,12 +153,16 @@ def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
             yield Problem("duplicate-name", what, place=table.place)
 
 
-def tables_text(tables: Iterable[SourceTable]) -> str:
+def tables_text(tables: Iterable[SourceTable], route: str = "") -> str:
     """The file that declares these tables, which a reviewer reads, and a later pull replaces."""
-    return _HEAD + render_yaml(
-        {"source_tables": [_entry(table) for table in sorted(tables, key=lambda table: table.name)]}
-    )
+    in_order = sorted(tables, key=lambda table: table.name)
+    if route:
+        entries = [{"stream": table.stream, "name": table.name} for table in in_order]
+        return _HEAD_OF_VALUES.format(route=route) + render_yaml({"source_tables": entries})
+    return _HEAD + render_yaml({"source_tables": [_entry(table) for table in in_order]})
 
+
+_HEAD_OF_VALUES = "# Written by `lakesql schema pull`: the values of {route}, of which each makes a table.\n"
 
 _HEAD = "# Written by `lakesql schema pull`: the tables of a change feed, with the columns that its records say.\n"
 

@@ -21,6 +21,7 @@ from lakesql.source.origin import ORIGIN_OPTIONS, UNSAID, StreamOrigin
 from lakesql.source.source import Start
 from lakesql.stream.client import find_client_options
 from lakesql.stream.event_time import is_column
+from lakesql.stream.route import Route
 from lakesql.stream.text_encoding import UTF_8, find_encoding
 from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
@@ -395,7 +396,8 @@ class Stream:
     known before the stream has been looked at. `pulled` is the schema out of the project's files whose fields are the
     columns of a stream with a registry that declares none. Where a feed does not name the `key` of its records, the
     model that mirrors it does; the records' own keys must have its columns then, but for lines of files, which have
-    none.
+    none. `route` says which of its records are those of the table, where it is one of several that a group makes of
+    the values of a column.
     """
 
     name: str
@@ -437,6 +439,7 @@ class Stream:
     notifications: Notifications | None = None
     late_files: LateFiles = "read"
     list_all_every: str = "1 hour"
+    route: Route | None = None
     has_table_changes: bool = False
     """Whether it is another model's table whose rows change: it is read by its changes, and `key` tells them apart."""
 

@@ -33,6 +33,7 @@ from lakesql.names import (
     RESCUED,
     SOURCE_TABLE,
     TOMBSTONE,
+    UNKNOWN_TABLE,
     UNSENT,
 )
 from lakesql.stream.stream import Stream
@@ -57,7 +58,8 @@ class BatchCounts:
     of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it. `read_place`
     and `first_read_us` are the same of rows that a snapshot has read where its place in the log is known. `tables` are
     the first and the last name of the tables of a database whose changes they are, of a model that must have one.
-    `rescued` are the good records that have fields which their contract does not know.
+    `rescued` are the good records that have fields which their contract does not know. `unknown_table` is one of the
+    values of a route, where nobody knows a table of it.
     """
 
     records: int
@@ -75,6 +77,7 @@ class BatchCounts:
     read_place: str = ""
     first_read_us: int | None = None
     tables: tuple[str, ...] = ()
+    unknown_table: str | None = None
     unsent: int = 0
     moves: int = 0
     reshaped: int = 0
@@ -131,6 +134,8 @@ class BatchCounters:
                 bool(select.kept),
                 select.has_moves,
                 IGNORED in records.columns,
+                NEW_FIELDS in records.columns,
+                UNKNOWN_TABLE in records.columns,
                 TOMBSTONE in records.columns,
                 select.orders_reads,
                 SOURCE_TABLE in records.columns,
@@ -198,6 +203,7 @@ class BatchCounters:
             read_place=next((row["read_place"] for row in seen if row["read_place"]), ""),
             first_read_us=next((row["first_read_us"] for row in seen if row["read_place"]), None),
             tables=tuple(row[name] for row in seen for name in ("first_table", "last_table") if row[name]),
+            unknown_table=next((row["unknown_table"] for row in seen if row["unknown_table"] is not None), None),
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
@@ -249,7 +255,9 @@ def _record_counts(
     is_mirror: bool,
     keeps: bool,
     has_moves: bool,
+    may_ignore: bool,
     is_feed: bool,
+    is_routed: bool,
     deletes: bool,
     orders_reads: bool,
     has_one_table: bool,
@@ -278,7 +286,8 @@ def _record_counts(
         unsent.alias("unsent"),
         (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
-        (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
+        (count_of(F.col(IGNORED)) if may_ignore else none).alias("ignored"),
+        (F.max(UNKNOWN_TABLE) if is_routed else F.max(F.lit(None).cast("string"))).alias("unknown_table"),
         (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias("tombstones"),
         (count_of(is_valueless) if is_mirror and is_feed else none).alias("valueless"),
         *(count_rescued() if rescues else ()),
@@ -356,7 +365,8 @@ def _stateful_counts() -> tuple[Column, ...]:
         "valueless",
     )
     others = (none_of.alias(name) for name in names)
-    return F.count("*").alias("records"), none.alias("event_us"), *others, *_no_place(), *_no_tables()
+    unknown = F.max(F.lit(None).cast("string")).alias("unknown_table")
+    return F.count("*").alias("records"), none.alias("event_us"), *others, unknown, *_no_place(), *_no_tables()
 
 
 @cache

@@ -22,6 +22,7 @@ from lakesql.engine.progress.progress import check_same
 from lakesql.engine.records.change_values import SENT_BY
 from lakesql.engine.records.changes import with_change_detail
 from lakesql.engine.records.parse import with_detail
+from lakesql.engine.records.routed import route_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.sources.folder_columns import with_folders
 from lakesql.engine.spark.internals import replace_view
@@ -165,6 +166,8 @@ def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
         rejected = with_change_detail(rejected, contract_of(binding))
     else:
         rejected = with_detail(with_folders(rejected, binding), contract_of(binding))
+    if (route := binding.stream.route) is not None:
+        rejected = rejected.withColumn("detail", F.coalesce("detail", F.lit(route_detail(route))))
     return rejected.withColumn("stream", F.lit(binding.stream.name)).select(*_FOUND)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -37,9 +37,9 @@ class Sink:
     `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
     model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
     again, where the batch is their replay. `located` knows where the tables that are read have their files. `seat`
-    plans the batches of a model of a group, and commits them. `follow` is told of the columns
-    that an open stream has from now on. `reached` is told before each step which one it is, and raises where this
-    runner must not continue. `parsing` parses the batches.
+    plans the batches of a model of a group, and commits them. `follow` is told of the columns that an open stream has
+    from now on, `found` of the values of a route of which nobody knows a table. `reached` is told before each step
+    which one it is, and raises where this runner must not continue. `parsing` parses the batches.
     """
 
     select: Select
@@ -58,6 +58,7 @@ class Sink:
     located: Locations = field(default_factory=Locations)
     seat: TopicBatches | None = None
     follow: Follow = lambda stream, schema_fields: None
+    found: Callable[[str, Sequence[str]], None] = lambda stream, values: None
     reached: Callable[[Step], None] = lambda step: None
     parsing: Parsing = field(init=False)
 

@@ -26,6 +26,7 @@ from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import BatchRows, bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.unknown_tables import keep_unknown
 from lakesql.engine.batch.unreadable_files import unreadable_letters
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import (
@@ -201,6 +202,7 @@ def _check_staged(batch: _NewBatch, staged: Staged | None, source_table: str | N
     try:
         check_batch(sink, rows, counts, batch.number)
         newest_place = check_log(sink, table, counts)
+        keep_unknown(sink, rows, counts)
         if source_table is None:
             source_table = check_source_table(sink, table, rows)
     except LakesqlError:

@@ -24,6 +24,7 @@ from lakesql.engine.records.parse import (
     row_reason,
     with_words,
 )
+from lakesql.engine.records.routed import routed
 from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.column_names import in_columns
@@ -45,6 +46,7 @@ from lakesql.names import (
     ROW,
     SOURCE_TABLE,
     TOMBSTONE,
+    UNKNOWN_TABLE,
     UNPARSABLE,
 )
 from lakesql.source.source import Source
@@ -108,7 +110,8 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
 
     They are the contract's columns, `_record` and `_change` with the fields that the SELECT uses, `_lakesql_raw` if a
     row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
-    `_lakesql_ignored` and `_lakesql_new_fields`; and `_lakesql_tombstone` where the model takes tombstones.
+    `_lakesql_ignored` and `_lakesql_new_fields`; of one of the tables of a route `_lakesql_ignored` and
+    `_lakesql_unknown_table`; and `_lakesql_tombstone` where the model takes tombstones.
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.has_positions
     if binding.has_rows:
@@ -117,8 +120,12 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     if binding.has_changes:
         parsed = parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
     else:
-        parsed = parse_records(raw, contract_of(binding), keep, keep_raw)
-    return in_columns(parsed, binding.stream)
+        parsed = parse_records(raw, contract_of(binding), keep, keep_raw or binding.stream.route is not None)
+    parsed = in_columns(parsed, binding.stream)
+    if binding.stream.route is None:
+        return parsed
+    found = routed(parsed, binding.stream.route)
+    return found if keep_raw else found.drop(RAW)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
@@ -126,7 +133,7 @@ def good_records(parsed: DataFrame) -> DataFrame:
     used = f"{REJECTED} IS NULL"
     used += f" AND NOT {IGNORED}" if IGNORED in parsed.columns else ""
     used += f" AND {TOMBSTONE} IS NULL" if TOMBSTONE in parsed.columns else ""
-    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS, SOURCE_TABLE, TOMBSTONE)
+    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS, SOURCE_TABLE, UNKNOWN_TABLE, TOMBSTONE)
 
 
 def deleted_keys(parsed: DataFrame, names: Mapping[str, str]) -> DataFrame:

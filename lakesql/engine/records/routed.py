@@ -1,0 +1,70 @@
+"""Which records of a topic are those of one table, by the value of a column: the others are ignored, good or bad.
+
+A record that has no such value may be of any table: it is a dead letter in each, as is one that nobody can read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import translate
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.quote import field_path
+from lakesql.engine.records.folded import any_of
+from lakesql.engine.records.parse import RAW_FIELDS
+from lakesql.names import IGNORED, RAW, REJECTED, REQUIRED_MISSING, TOMBSTONE, UNKNOWN_TABLE, UNPARSABLE
+from lakesql.stream.route import Route
+
+LONGEST_VALUE = 1_000
+"""How many characters a value may have that stands for a table: it is kept, and told, as a name."""
+
+
+def routed(parsed: DataFrame, route: Route) -> DataFrame:
+    """Parsed records, which have `_lakesql_raw`, with `_lakesql_ignored` and `_lakesql_unknown_table`.
+
+    Of a record of another table it is not asked whether it is bad. A tombstone has no value: it deletes the row of its
+    key in whichever table that is.
+    """
+    value = F.expr(field_path(route.column))
+    is_tombstone = F.col(TOMBSTONE).isNotNull() if TOMBSTONE in parsed.columns else F.lit(False)
+    is_name = F.coalesce(F.length(value) <= LONGEST_VALUE, F.lit(False))
+    is_other = is_name & (value != route.value) & ~is_tombstone
+    is_known = value.isin([route.value, *route.known])
+    is_taken = _fits(value, route.include) & ~_fits(value, route.exclude)
+    reason = F.when(value.isNull(), F.lit(REQUIRED_MISSING)).when(~is_name, F.lit(UNPARSABLE))
+    rejected = F.coalesce(F.col(REJECTED), F.when(reason.isNotNull() & ~is_tombstone, _rejected(parsed, reason)))
+    return parsed.withColumns(
+        {
+            REJECTED: F.when(~is_other, rejected),
+            IGNORED: is_other,
+            UNKNOWN_TABLE: F.when(is_other & ~is_known & is_taken, value),
+        }
+    )
+
+
+def route_detail(route: Route) -> str:
+    """What is wrong with a record that could be read, and is of no table."""
+    return f"{route.column}: no text of {LONGEST_VALUE:,} characters at most, which says of which table the record is"
+
+
+def _rejected(parsed: DataFrame, reason: Column) -> Column:
+    """`_lakesql_rejected`, as the records have it."""
+    kind = parsed.schema[REJECTED].dataType
+    assert isinstance(kind, T.StructType)
+    values = {"reason": reason, **{name: F.col(RAW)[name] for name in RAW_FIELDS}}
+    none = F.lit(None).cast("string")
+    return F.struct(*(values.get(name, none).alias(name) for name in kind.names))
+
+
+def _fits(value: Column, patterns: Sequence[str]) -> Column:
+    """Whether a value fits a pattern, as Python says it, whose regular expressions Java writes in other words."""
+    return any_of(value.rlike(_in_java(translate(pattern))) for pattern in patterns)
+
+
+def _in_java(pattern: str) -> str:
+    named = re.sub(r"\(\?P=(\w+)\)", r"\\k<\1>", pattern.replace("(?P<", "(?<"))
+    return rf"\A{named.removesuffix('Z')}z"

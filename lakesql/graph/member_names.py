@@ -1,0 +1,108 @@
+"""Which tables of a feed get models in a group, what these are called, and what is said of the others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from glob import escape
+
+from lakesql.decode import collect, node_of
+from lakesql.errors import Problem, did_you_mean
+from lakesql.model.group import ModelGroup
+from lakesql.names import LONGEST_NAME, check_name
+from lakesql.stream.source_table import SourceTable
+
+
+def is_wanted(group: ModelGroup, table: SourceTable, remarks: list[Problem]) -> bool:
+    """Whether a table gets a model; of one that no file declares `new_tables` says it, and `remarks` hears of it."""
+    if table.is_declared or group.tables.new_tables == "create":
+        return True
+    what = f"Table {_shown(table)} has come into stream '{group.stream}', and is not in the project."
+    pull = f"To have it in the project: lakesql schema pull {group.stream}."
+    if group.tables.new_tables == "refuse":
+        fix = f"{pull} To leave it out: tables={{'exclude': [{pattern_of(table)!r}]}}."
+        why = f"Group '{group.name}' says new_tables='refuse'; its other tables go on."
+        remarks.append(Problem("new-table", what, why, fix, group.place))
+    else:
+        why = f"Group '{group.name}' says new_tables='ignore': its records stay where they are."
+        remarks.append(Problem("table-left-out", what, why, pull, group.place))
+    return False
+
+
+def names_of_tables(
+    group: ModelGroup, tables: Sequence[SourceTable], problems: list[Problem], remarks: list[Problem]
+) -> dict[str, SourceTable]:
+    """The tables by what their models are called. `problems` hears of two of one name, and of names without a table;
+    `remarks` where the second of the two is not declared, or the name is one of a route's values."""
+    names: dict[str, SourceTable] = {}
+    folded: dict[str, SourceTable] = {}
+    for table in sorted(tables, key=lambda each: not each.is_declared):
+        name = group.tables.member_name(table)
+        first = folded.setdefault(name.lower(), table)
+        if first.name == table.name and first is not table:
+            continue  # it is declared twice, which is said elsewhere
+        if first is not table:
+            same = Problem(
+                "duplicate-name",
+                f"Tables {_shown(first)} and {_shown(table)} would both be '{group.name}.{name}'.",
+                "Capitals make no difference, and what no name may have becomes `_`.",
+                f"Give one another name: tables={{'rename': {{{table.name!r}: '{name}_2'}}}}.",
+                group.place,
+            )
+            _refuse(group, table, same, problems, remarks)
+        elif what := _say_bad_name(group, table, name):
+            fix = f"Give it another one: tables={{'rename': {{{table.name!r}: '…'}}}}."
+            _refuse(group, table, Problem("bad-name", what, "", fix, group.place), problems, remarks)
+        else:
+            names[name] = table
+    there = {table.name for table in tables}
+    for missing in group.tables.rename.keys() - there if tables else ():
+        what = f"'{missing}', which '{group.name}' renames, is no table of stream '{group.stream}'."
+        problem = Problem("unknown-source-table", what, "", did_you_mean(missing, there), group.place)
+        # Which values a route has is known of the newest records, and another machine has seen others.
+        (remarks if group.tables.route else problems).append(problem)
+    return names
+
+
+def _say_bad_name(group: ModelGroup, table: SourceTable, name: str) -> str:
+    """Why a table's model cannot be called so; '' where it can."""
+    if len(f"{group.name}.{name}") > LONGEST_NAME:
+        return f"The name of table {_shown(table)} is too long for a model: {len(name)} characters."
+    found: list[Problem] = []
+    collect(found, partial(check_name, node_of(name, group.place)))
+    return f"Table {_shown(table)} has no name that a model can have." if found else ""
+
+
+def _refuse(
+    group: ModelGroup, table: SourceTable, problem: Problem, problems: list[Problem], remarks: list[Problem]
+) -> None:
+    """Say that a table cannot be a model: of one that a file declares it is an error of the project."""
+    if table.is_declared:
+        problems.append(problem)
+    else:
+        remarks.append(unfit(group, table, problem))
+
+
+def unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
+    """That a table which was found in the feed cannot be mirrored, as the first problem says."""
+    return Problem(
+        "table-unfit",
+        f"Table {_shown(table)} of stream '{group.stream}' gets no model in group '{group.name}': {problem.what}",
+        problem.why,
+        f"{problem.fix} To leave it out: tables={{'exclude': [{pattern_of(table)!r}]}}.".strip(),
+        group.place,
+    )
+
+
+def _shown(table: SourceTable) -> str:
+    """The name of a table, which may be any text, in quotes; of a long one its beginning."""
+    return repr(table.name if len(table.name) <= _SHOWN else f"{table.name[:_SHOWN]}…")
+
+
+def pattern_of(table: SourceTable) -> str:
+    """A pattern that fits a table's name."""
+    return escape(table.name) if len(table.name) <= _SHOWN else f"{escape(table.name[:_SHOWN])}*"
+
+
+_SHOWN = 100
+"""How many characters of a name are shown."""

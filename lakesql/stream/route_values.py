@@ -1,0 +1,57 @@
+"""What a route may be: the columns of a stream with texts, and the values of one that sampled records have. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lakesql.stream.json_samples import parse_value
+from lakesql.stream.recording import RawRecord
+from lakesql.stream.stream import Stream
+from lakesql.stream.types import parse_type, type_at
+
+MOST_VALUES = 1_000
+"""How many values of a route may be known that no file declares: a column with more says of no table."""
+
+
+def route_type(column: str, stream: Stream) -> str:
+    """The type of a column, or of a field of a struct by its path; '' where the stream has none of this name."""
+    return type_at({each.name.lower(): each.type for each in stream.columns}, column)
+
+
+def text_columns(stream: Stream) -> list[str]:
+    """The columns and the fields of structs that have texts, by their paths: what a route may be."""
+    found: list[str] = []
+    for column in stream.columns:
+        if not column.is_rescued:
+            found += _texts_in(column.name, column.type)
+    return found
+
+
+def _texts_in(path: str, kind: str) -> Iterator[str]:
+    if kind == "string":
+        yield path
+    parsed = parse_type(kind)
+    for field in parsed.fields if parsed is not None and parsed.name == "struct" else ():
+        yield from _texts_in(f"{path}.{field.name}", field.type.text)
+
+
+def values_in(records: Iterable[RawRecord], stream: Stream, column: str) -> list[str]:
+    """The values of a route that records of JSON have, in the order in which they came.
+
+    It is a first look, at texts alone: what a batch reads says which other values there are.
+    """
+    name, *fields = column.split(".")
+    read_from = next(each for each in stream.columns if each.name.lower() == name.lower())
+    found: dict[str, None] = {}
+    for record in records:
+        value = parse_value(record.key if read_from.is_in_key else record.value)
+        for field in (read_from.key_field, *fields):
+            value = _member(value, field)
+        if isinstance(value, str):
+            found[value] = None
+    return [*found]
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
