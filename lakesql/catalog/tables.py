@@ -6,6 +6,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -214,9 +215,31 @@ def python_rows(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
 def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The column's values as Python has them, or its dates as texts where one is beyond Python's years."""
     try:
+        if _is_of_microseconds(column.type):
+            return list(_times(column))
         return list(column.to_pylist(maps_as_pydicts="lossy"))
     except OverflowError:
         return list(column.cast(_with_texts(column.type)).to_pylist(maps_as_pydicts="lossy"))
+
+
+def _is_of_microseconds(kind: pa.DataType) -> bool:
+    """Whether values of the type are microseconds, as those of tables and of Spark are."""
+    import pyarrow as pa
+
+    return pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC")
+
+
+def _times(column: pa.Array | pa.ChunkedArray) -> Iterator[datetime | None]:
+    """The values of such a column, of which pyarrow would make the same, and would import pandas first.
+
+    Raises `OverflowError` for one beyond Python's years.
+    """
+    import pyarrow as pa
+
+    start = datetime(1970, 1, 1, tzinfo=UTC if column.type.tz else None)
+    for part in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        for each in part.view(pa.int64()).to_pylist():
+            yield None if each is None else start + timedelta(microseconds=each)
 
 
 def _with_texts(kind: pa.DataType) -> pa.DataType:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -45,6 +48,7 @@ def connect(port: int, secret: str, process: subprocess.Popen[bytes] | WarmProce
 
     pyspark's own way goes through this process's environment, which others read meanwhile and pass on.
     """
+    _spare_test_tools()
     gateway = ClientServer(
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
         python_parameters=PythonParameters(port=0, eager_load=False),
@@ -53,6 +57,33 @@ def connect(port: int, secret: str, process: subprocess.Popen[bytes] | WarmProce
     for name in _IMPORTED:
         java_import(gateway.jvm, name)
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _spare_test_tools() -> None:
+    """Let pyspark not import its test tools, and pandas with them, which it does at the first literal.
+
+    It asks them whether there is numpy. Whoever wants something else of them gets them.
+    """
+    sys.modules.setdefault(_TEST_TOOLS, _TestTools(_TEST_TOOLS))
+
+
+_TEST_TOOLS = "pyspark.testing.utils"
+
+
+class _TestTools(ModuleType):
+    """Stands where pyspark's test tools will be."""
+
+    @property
+    def have_numpy(self) -> bool:
+        """Whether a value may be numpy's: nobody has one who has not imported it."""
+        return "numpy" in sys.modules
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python's own questions when something is imported of a module
+            raise AttributeError(name)
+        if sys.modules.get(_TEST_TOOLS) is self:
+            del sys.modules[_TEST_TOOLS]
+        return getattr(import_module(_TEST_TOOLS), name)
 
 
 def start_session(conf: Mapping[str, str]) -> SparkSession:
