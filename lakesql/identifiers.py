@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _WORDS = frozenset(
@@ -20,6 +21,7 @@ _WORDS = frozenset(
 """Words that are no plain name for Spark 4.1 or Iceberg in one of our statements, or for sqlglot after FROM."""
 
 
+@lru_cache(4096)
 def identifier(name: str) -> str:
     """The name of a column, a view or a part of a table's name, in backticks where it needs them."""
     if _PLAIN.match(name) and name.lower() not in _WORDS:

@@ -264,7 +264,8 @@ def output_columns(select: Select) -> tuple[Column, ...]:
     columns = []
     for output in select.query.outputs or ():
         declared = select.streams[output.stream].columns if output.stream else ()
-        plain = next((item.type for item in declared if item.name.lower() == (output.column or "").lower()), "")
+        wanted = (output.column or "").lower()
+        plain = next((item.type for item in declared if item.name.lower() == wanted), "")
         columns.append(
             Column(output.name, output.cast or plain or output.type or CHANGE_FIELDS.get(output.change or "", ""))
         )

@@ -130,9 +130,9 @@ def _check(node: object, scope: Scope, walk: Walk) -> None:
         found = lambdas_of(node) if isinstance(node, exp.Func) else ()
         for inner in found:
             _check(inner.this, with_variables(inner, node, scope), walk)
-        for part in node.args.values():
-            parts = part if isinstance(part, list) else (part,)
-            check_expressions((it for it in parts if not isinstance(it, exp.Lambda)), scope, walk)
+        for part in node.iter_expressions():
+            if not isinstance(part, exp.Lambda):
+                _check(part, scope, walk)
 
 
 def _check_field(node: exp.Dot, scope: Scope, walk: Walk) -> None:
