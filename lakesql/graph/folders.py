@@ -47,6 +47,8 @@ def check_folders_apart(
     models = tuple(models)
     uses = (*_checkpoints(target, models), *_inputs(target, streams, directory), *_outputs(target, outputs))
     tables = _table_folders(target.catalog, models, uses)
+    if not tables:
+        return
     above = _folders_above(tables)
     told: set[str] = set()
     for use in uses:

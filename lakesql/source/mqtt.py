@@ -9,7 +9,6 @@ after it has written and before it has acknowledged gets the messages again, wit
 from __future__ import annotations
 
 import base64
-import socket
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +22,10 @@ from lakesql.errors import ProjectError, TransientError
 from lakesql.location import absolute
 from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
 from lakesql.source.mqtt_files import KeptMessage, last_files, log_end, log_files, read_lines
-from lakesql.source.mqtt_taker import Taker, taker_of
 from lakesql.source.source import AskedStream, Now, Start
 
 if TYPE_CHECKING:
+    from lakesql.source.mqtt_taker import Taker
     from lakesql.source.seen_files import StoredFiles
     from lakesql.source.stream_state import Position
 
@@ -91,6 +90,8 @@ class Mqtt(LogSource):
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
         """Its address, where a broker takes connections. A session would be kept there, so none is begun."""
+        import socket
+
         try:
             socket.create_connection(self.address, 10).close()
         except OSError as error:
@@ -102,6 +103,8 @@ class Mqtt(LogSource):
         """The log of a topic filter. With an owner, its client begins to take messages."""
         log = MqttLog(self.folder(topic))
         if owner:
+            from lakesql.source.mqtt_taker import taker_of
+
             log.taker = taker_of(self, topic)
         return log
 
@@ -112,6 +115,8 @@ class Mqtt(LogSource):
         """
         if not LogSource.is_read(self, stream, number, position, files, now):
             return False
+        from lakesql.source.mqtt_taker import taker_of
+
         topics = stream.origin.find_topics(tuple)
         takers = [taker_of(self, topic) for topic in topics]  # all take at once
         return all(

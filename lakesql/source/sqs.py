@@ -8,7 +8,6 @@ then, and a file is known by its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -148,6 +147,8 @@ class Queue:
         self.ask("delete_message_batch", QueueUrl=self.url, Entries=entries)  # what fails comes again, and is known
 
     def _side_by_side(self, do: Callable[[Given], Answer], given: Sequence[Given]) -> list[Answer]:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(CALLERS, "sqs") as callers:
             return [*callers.map(do, given)]
 

@@ -51,11 +51,75 @@ def modules_of(arguments: Sequence[str], directory: Path) -> set[str]:
     return set(loaded)
 
 
+OF_SOURCES = ("concurrent.futures", "logging", "socket", "lakesql.source.mqtt_taker")
+"""What records alone are read with, not what is said of a source."""
+
+
 def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Path) -> None:
     cold = modules_of(["compile"], shop)
     assert not {name.partition(".")[0] for name in cold} & {"pyspark", "pyiceberg", "py4j", "pyarrow", "sqlalchemy"}
     assert "sqlglot" in cold
-    assert "sqlglot" not in modules_of(["compile"], shop)
+    assert not modules_of(["compile"], shop) & {"sqlglot", *OF_SOURCES}
+
+
+def test_a_preview_loads_nothing_that_starts_a_query() -> None:
+    script = "import sys, lakesql.run.preview; print(*sys.modules)"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True)
+    loaded = {*done.stdout.split()}
+    assert "lakesql.engine.batch.sample" in loaded
+    assert not loaded & {"lakesql.run.prepare", "lakesql.run.nothing_new", "lakesql.engine.maintenance.keeper"}
+    assert "pandas" not in loaded
+
+
+TOOLS = """
+import sys
+from lakesql.engine.spark.gateway import _spare_test_tools
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+_spare_test_tools()
+converters = NumpyArrayConverter(), NumpyScalarConverter()
+assert not any(each.can_convert("text") for each in converters)
+assert not {"pandas", "pyspark.testing"} & {*sys.modules}
+import numpy
+assert converters[0].can_convert(numpy.zeros(2)) and converters[1].can_convert(numpy.int64(1))
+assert not {"pandas", "pyspark.testing"} & {*sys.modules}
+from pyspark.testing.utils import assertDataFrameEqual
+assert assertDataFrameEqual.__module__ == "pyspark.testing.utils" and "pandas" in sys.modules
+import pyspark.testing
+assert pyspark.testing.assertDataFrameEqual is assertDataFrameEqual
+"""
+
+
+def test_pyspark_loads_its_test_tools_for_who_asks_for_them_alone() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", TOOLS], env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+TIMES = """
+import sys
+from datetime import UTC, datetime, timedelta
+import pyarrow as pa
+from lakesql.catalog.tables import python_rows
+
+at = datetime(1969, 12, 31, 23, 59, 59, 999_999)
+zoned = pa.array([at.replace(tzinfo=UTC), None, datetime(9999, 12, 31, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+plain = pa.chunked_array([pa.array([at, None], pa.timestamp("us")), pa.array([at], pa.timestamp("us"))])
+late = pa.array([2**60, None, 0]).view(pa.timestamp("us", "UTC"))
+table = pa.table({"zoned": zoned, "plain": plain, "late": late, "number": [1, 2, 3]}).slice(0, 3)
+found = [*python_rows(table.select(["zoned", "plain", "number"]))]
+assert "pandas" not in sys.modules
+assert found == [*zip(zoned.to_pylist(), plain.to_pylist(), [1, 2, 3])]
+assert found[0][0].utcoffset() == timedelta(0) and found[0][1].tzinfo is None
+assert [*python_rows(table.slice(1).select(["zoned"]))] == [(None,), (datetime(9999, 12, 31, tzinfo=UTC),)]
+assert all(text is None or isinstance(text, str) for (text,) in python_rows(table.select(["late"])))
+"""
+
+
+def test_times_of_rows_need_no_pandas() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", TIMES], env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_lint_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Path) -> None:
