@@ -15,6 +15,7 @@ from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records
 from lakesql.engine.spark.internals import replace_view
+from lakesql.engine.spark.kept_rows import make_rows
 from lakesql.errors import RunError
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.feed_views import FeedViews
@@ -42,16 +43,17 @@ def give_rows(
     counters: BatchCounters,
     moves: Moves,
     with_deleted: bool = True,
+    are_few: bool = False,
 ) -> Feed:
     """Make the view, under the stream's name, of what the SELECT is given: its good records, or the rows that the
-    changes of a feed leave, `with_deleted` rows where the table keeps these.
+    changes of a feed leave, `with_deleted` rows where the table keeps these. `are_few`: as in `BatchRows`.
 
     Raises what `_open_feed` raises.
     """
     views = batches_of(select).feed_views
     good = good_records(counters.stream(records, binding.stream, select, views is not None))
     if views is not None:
-        return _open_feed(session, views, binding, good, counters, moves, with_deleted)
+        return _open_feed(session, views, binding, good, counters, moves, with_deleted, are_few)
     replace_view(good, binding.stream.name)
     return Feed()
 
@@ -64,6 +66,7 @@ def _open_feed(
     counters: BatchCounters,
     moves: Moves,
     with_deleted: bool,
+    are_few: bool,
 ) -> Feed:
     """Make, of the changes of a feed, the view of the newest ones, whose rows are made once, and what is left,
     `with_deleted` rows where the model marks them. `moves` has what earlier batches remember.
@@ -74,7 +77,7 @@ def _open_feed(
     select = views.select
     replace_view(changes.drop(RAW), CHANGES_VIEW)  # all columns of its newest changes are kept
     newest = counters.rows(session.sql(views.newest().query), ())
-    newest = newest.localCheckpoint()
+    newest = make_rows(newest, are_few=are_few)
     counts = counters.read()
     if counts.valueless:
         changes, counters.followers = with_lone_tombstones(session, views, binding, changes, counts.valueless)

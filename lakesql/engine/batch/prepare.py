@@ -32,7 +32,8 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings
+from lakesql.engine.spark.kept_rows import make_rows
+from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings, settings_of_few
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import made_views
@@ -60,6 +61,12 @@ class PreparedWrite:
 
 def prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack) -> PreparedWrite | None:
     """Take the steps before the write. None where there is no row to write."""
+    session = rows.frame.sparkSession
+    with changed_settings(session, settings_of_few(session) if rows.are_few else {}):
+        return _prepare_write(sink, table, rows, stack)
+
+
+def _prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack) -> PreparedWrite | None:
     write = rows.steps[-1]
     assert isinstance(write, Write), "the last step of a batch is its write"
     preparation = _Preparation(sink, table, rows, write, stack)
@@ -90,6 +97,7 @@ class _Preparation:
         self._table, self._rows, self._write, self._stack = table, rows, write, stack
         self._remembered = 0
         self._frames = {view.name: rows.frame for view in made_views(sink.select)}
+        self._made: dict[str, DataFrame] = {}
         self._bounds: tuple[KeyRange, ...] = ()
         self._unknown: DataFrame | None = None
         self._is_counted, self._is_bounded, self._is_of_table = rows.is_counted, False, False
@@ -163,7 +171,9 @@ class _Preparation:
             gathers=is_small and not is_joining_few and is_changing,
             is_together=is_small and (is_joining_few or self._is_plain(inserts)),
         )
-        return {**settings, **PLANNED_ONCE} if is_joining_few else settings
+        if not is_joining_few:
+            return settings
+        return settings | (settings_of_few(self._session) if self._rows.are_few else PLANNED_ONCE)
 
     def _is_plain(self, inserts: bool) -> bool:
         """Whether the rows are made where their records are, and joined with nothing."""
@@ -253,8 +263,16 @@ class _Preparation:
         replace_view(frame, name)
 
     def _keep(self, view: str) -> DataFrame:
-        """The rows of a view, which are made now, all of them, and kept in memory until the batch ends."""
+        """The rows of a view, which are made now, all of them, and kept in memory until the batch ends.
+
+        Few are the view's own from now on; of more, Spark finds those it has wherever a plan asks for them.
+        """
         frame = self._frames[view]
+        if self._rows.are_few:
+            if self._made.get(view) is not frame:
+                self._made[view] = self._frames[view] = make_rows(frame, are_few=True)
+                replace_view(self._made[view], view)
+            return self._made[view]
         if not frame.is_cached:
             frame.persist()
             self._stack.callback(frame.unpersist)

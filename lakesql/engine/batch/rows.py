@@ -16,6 +16,8 @@ from lakesql.engine.batch.feed import Feed, give_rows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.spark.internals import replace_view
+from lakesql.engine.spark.kept_rows import FEW
+from lakesql.engine.spark.session import changed_settings, settings_of_few
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import made_views
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
@@ -26,7 +28,7 @@ class BatchRows:
     """The rows of the batch, which are the view `_lakesql_rows` too; the records that they are made of, by stream; the
     steps that write them; and what is counted on the way. `is_counted`: they have been made already. `checked` are the
     rows, with those that are set aside, that say what they fail; None where nothing is expected of them, or it is a
-    step of the batch. `is_small`: the records are few, and come in one task."""
+    step of the batch. `is_small`: the records come in one task; `are_few`: they, and the rows, are no work at all."""
 
     frame: DataFrame
     records: list[DataFrame]
@@ -36,16 +38,31 @@ class BatchRows:
     is_counted: bool = False
     checked: DataFrame | None = None
     is_small: bool = False
+    are_few: bool = False
+
+
+def has_few(sink: Sink) -> bool:
+    """Whether a batch is known to have few records, of which the SELECT makes as few rows."""
+    planned, query = sink.progress.planned, sink.select.query
+    if planned is None or planned > FEW or query.stateful:
+        return False
+    return len(query.streams_read) == 1 and not query.reads_tables and not query.multiplies
 
 
 def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: bool) -> BatchRows:
     """Run the SELECT over the records of a batch; where nothing reads its rows again, they are not made yet."""
+    are_few = has_few(sink)
+    with changed_settings(session, settings_of_few(session) if are_few else {}):
+        return _open_rows(sink, session, arrived, is_small, are_few)
+
+
+def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: bool, are_few: bool) -> BatchRows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
         records, feed = list[DataFrame](), Feed()
         rows = counters.stateful_rows(arrived)
     else:
-        records, feed = open_streams(sink, arrived, counters, sink.moves)
+        records, feed = open_streams(sink, arrived, counters, sink.moves, are_few=are_few)
         rows = session.sql(select.text)
     rows = with_valid_text(rows, select, sink.bindings, counters)
     *before, write = steps = batches_of(select).steps(sink.table.columns(rows.schema))
@@ -78,7 +95,7 @@ def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: b
     if checks:
         rows = kept_rows(session, select, rows)
     replace_view(rows, ROWS_VIEW)
-    return BatchRows(rows, records, steps, counters, feed, is_counted, checked, is_small)
+    return BatchRows(rows, records, steps, counters, feed, is_counted, checked, is_small, are_few)
 
 
 def checked_rows(session: SparkSession, select: Select, made: DataFrame) -> DataFrame:
@@ -99,12 +116,14 @@ def _query_of(select: Select, view: str) -> str:
     return next(made.query for made in made_views(select) if made.name == view)
 
 
-def open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters, moves: Moves) -> tuple[list[DataFrame], Feed]:
+def open_streams(
+    sink: Sink, arrived: DataFrame, counters: BatchCounters, moves: Moves, *, are_few: bool = False
+) -> tuple[list[DataFrame], Feed]:
     """The records of each stream, and a view of the good ones under the stream's name: of a feed that is mirrored, of
     the rows that its changes leave."""
     all_records, feed = sink.parsing.parse(arrived), Feed()
     for binding, records in zip(sink.bindings, all_records, strict=True):
-        feed = give_rows(arrived.sparkSession, sink.select, binding, records, counters, moves)
+        feed = give_rows(arrived.sparkSession, sink.select, binding, records, counters, moves, are_few=are_few)
     return all_records, feed
 
 

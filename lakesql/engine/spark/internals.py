@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.spark.gateway import array_of, java_class
+from lakesql.engine.spark.session import generated_code
 from lakesql.errors import ProfileError
 
 SETTING = "spark.lakesql.internals"
@@ -158,8 +159,9 @@ class Repeated:
         execution = frame._jdf.queryExecution()
         rows, asked = execution.toRdd(), (str(frame._jdf.schema().json()), datetime.now(UTC).date())
         if asked != self._planned_for:
-            made = self._make(frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
-            planned = made.executedPlan().execute()
+            with generated_code(frame.sparkSession):  # a larger frame may follow
+                made = self._make(frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
+                planned = made.executedPlan().execute()
             self._output, self._functions = made.analyzed().output(), _functions_between(rows, planned)
             self._planned_for = asked if self._functions else None
             row = java_class("java.lang.Class").forName("org.apache.spark.sql.catalyst.InternalRow")

@@ -13,6 +13,9 @@ from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_set
 FEW_ROWS = 10_000
 """So many rows are held by the driver, where Spark looks at them without a job."""
 
+FEW = 1_000
+"""So many are no work at all: what takes time is to plan it, to generate code for it and to start each job."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
@@ -43,6 +46,14 @@ def keep_rows(rows: DataFrame, most: float = math.inf, *, is_planned_once: bool 
                 return held
         kept = _keep(rows)
     return (_hold(kept.rows) if kept.are_few else None) or kept
+
+
+def make_rows(rows: DataFrame, *, are_few: bool) -> DataFrame:
+    """The rows, made now, once and for good. What is watched of them is counted in this one pass, which is a statement
+    of its own to Spark: the driver takes few rows over from what that has kept."""
+    made = rows.localCheckpoint()
+    held = _hold(made) if are_few else None
+    return made if held is None else held.rows
 
 
 def _hold(rows: DataFrame) -> KeptRows | None:
