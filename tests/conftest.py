@@ -219,7 +219,7 @@ def parsed_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.engine.spark.jars import JARS, ensure_jars, user_cache
@@ -247,6 +247,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     with pytest.MonkeyPatch.context() as patch:
         # The tables of tests are small: no view of them would be kept by what has changed.
         patch.setattr("lakesql.engine.refresh.refresh_table.FEW_ROWS", 0)
+        # Nor would any of their batches go the way of large ones: so all do, every other time.
+        if request.config.getoption("--seed") % 2:
+            patch.setattr("lakesql.engine.batch.gather.FEW_RECORDS", -1)
+            patch.setattr("lakesql.engine.batch.gather.FEW_BYTES", -1)
         yield Lake(session, opened)
     session.stop()
 

@@ -13,10 +13,10 @@ from lakesql.engine.batch.counters import BatchCounters, BatchCounts
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import DeadLetters, failed_places, rejected_records, rejected_rows
 from lakesql.engine.batch.feed import Feed, give_rows
+from lakesql.engine.batch.gather import BatchSize
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.kept_rows import FEW
 from lakesql.engine.spark.session import changed_settings, settings_of_few
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import made_views
@@ -41,17 +41,17 @@ class BatchRows:
     are_few: bool = False
 
 
-def has_few(sink: Sink) -> bool:
-    """Whether a batch is known to have few records, of which the SELECT makes as few rows."""
-    planned, query = sink.progress.planned, sink.select.query
-    if planned is None or planned > FEW or query.stateful:
+def makes_few(sink: Sink, size: BatchSize) -> bool:
+    """Whether few records have come, of which the SELECT makes as few rows."""
+    query = sink.select.query
+    if size > BatchSize.FEW or sink.letters is not None or query.stateful:
         return False
     return len(query.streams_read) == 1 and not query.reads_tables and not query.multiplies
 
 
-def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: bool) -> BatchRows:
+def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, size: BatchSize) -> BatchRows:
     """Run the SELECT over the records of a batch; where nothing reads its rows again, they are not made yet."""
-    are_few = has_few(sink)
+    is_small, are_few = size < BatchSize.LARGE, makes_few(sink, size)
     with changed_settings(session, settings_of_few(session) if are_few else {}):
         return _open_rows(sink, session, arrived, is_small, are_few)
 

@@ -17,7 +17,7 @@ from lakesql.engine.batch.batch_events import BatchOutcome, batch_committed, bat
 from lakesql.engine.batch.counters import BatchCounts, ReplacedText, count_rescued_in
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
-from lakesql.engine.batch.gather import gather
+from lakesql.engine.batch.gather import BatchSize, gather
 from lakesql.engine.batch.late import late_letters, raw_records_read, records_of
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.log_restarts import check_log
@@ -157,7 +157,7 @@ def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
 
     Raises where what is expected of the rows is known already not to hold.
     """
-    session, is_small = arrived.sparkSession, False
+    session, size = arrived.sparkSession, BatchSize.LARGE
     check_file_types(session, arrived, sink.bindings)
     if sink.select.query.stateful:
         refuse_nanoseconds(session, arrived, sink.bindings)
@@ -166,8 +166,8 @@ def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
         sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
         sink.capitals.tell(sink.model.name, raw_records(arrived, sink.bindings), sink.emit)
         has_file_order = any(binding.file_order for binding in sink.bindings)
-        arrived, is_small = gather(arrived, sink.progress.planned, has_file_order)
-    rows = open_rows(sink, session, arrived, is_small)
+        arrived, size = gather(arrived, sink.progress.planned, has_file_order)
+    rows = open_rows(sink, session, arrived, size)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
     return sink, rows

@@ -13,9 +13,6 @@ from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_set
 FEW_ROWS = 10_000
 """So many rows are held by the driver, where Spark looks at them without a job."""
 
-FEW = 1_000
-"""So many are no work at all: what takes time is to plan it, to generate code for it and to start each job."""
-
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
