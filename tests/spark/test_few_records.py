@@ -12,9 +12,11 @@ import pytest
 from lakesql.engine.spark import kept_rows
 from lakesql.events import BatchCommitted, BatchEmpty
 from tests.spark.project import Fields, Project, Ran
-from tests.spark.test_cdc import COLUMNS, Source, cuts
+from tests.spark.test_cdc import COLUMNS, Source
 
 pytestmark = pytest.mark.long
+
+BATCHES = 4
 
 FEW = "lakesql.engine.batch.gather.FEW_BYTES"
 
@@ -67,17 +69,18 @@ def test_the_rows_are_those_of_the_way_of_large_batches(
 
 
 def fill(project: Project, seed: int) -> Iterator[Any]:
-    """What runs over random changes and records have said, and then the rows of all tables."""
+    """What runs over random changes, a few of them delivered again, and over random records have said, and all rows."""
     project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
     project.stream("plain", PLAIN)
     for name, (select, config) in MODELS.items():
         project.model(name, select, **config)
     source, chance = Source(seed), random.Random(seed)
-    for _ in range(25):
-        source.change()
-    for batch in cuts(source, again=True):
-        project.record("s", [Fields(event) for _, event in batch])
-        project.record("plain", [plain_record(chance) for _ in range(chance.randrange(30))])
+    for _ in range(BATCHES):
+        at = len(source.events)
+        for _ in range(8):
+            source.change()
+        project.record("s", [Fields(event) for _, event in source.events[max(0, at - 5) :]])
+        project.record("plain", [plain_record(chance) for _ in range(chance.randrange(1, 30))])
         yield from said_of(project.run().check())
     for name in MODELS:
         yield name, sorted(json.dumps(row, default=str, sort_keys=True) for row in project.rows(name))
