@@ -249,12 +249,7 @@ class _Preparation:
             self._remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
 
     def _make_rows(self, query: str) -> DataFrame:
-        """The rows of a query, made now, once and for good.
-
-        `select`: of a text as it stands, Spark does not find what is counted in the views that it names, and who asks
-        for the counts waits for ever.
-        """
-        return self._session.sql(query).select("*").localCheckpoint()
+        return make_rows(self._session.sql(query), are_few=self._rows.are_few)
 
     def _make_view(self, name: str, frame: DataFrame) -> None:
         if name == BATCH_VIEW and self._write.skips_older:

@@ -47,8 +47,12 @@ def keep_rows(rows: DataFrame, most: float = math.inf, *, is_planned_once: bool 
 
 def make_rows(rows: DataFrame, *, are_few: bool) -> DataFrame:
     """The rows, made now, once and for good. What is watched of them is counted in this one pass, which is a statement
-    of its own to Spark: the driver takes few rows over from what that has kept."""
-    made = rows.localCheckpoint()
+    of its own to Spark: the driver takes few rows over from what that has kept.
+
+    `select`: of a text as it stands, Spark does not find what is counted in the views that it names, and who asks for
+    the counts waits for ever.
+    """
+    made = rows.select("*").localCheckpoint()
     held = _hold(made) if are_few else None
     return made if held is None else held.rows
 
