@@ -42,6 +42,10 @@ JOINED_ROWS = 300_000
 JOINED_BYTES = 32 * 2**20
 """So many rows of a table, in files of so many bytes, are joined in one task in the time that it takes to plan more."""
 
+EVALUATED_ROWS = 20_000
+"""So many rows of a table are read by expressions as they stand in the time that it takes to make code of these: it is
+new each time, as the keys of a batch are literals in it."""
+
 ROWS_PER_KEY = 20
 """So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
 
@@ -78,6 +82,12 @@ def joins_few(table: JavaTable, ranges: tuple[KeyRange, ...], keys: tuple[str, .
         return False
     count, size = measure(table)
     return count <= JOINED_ROWS and size <= JOINED_BYTES
+
+
+def has_few(table: JavaTable) -> bool:
+    """Whether all of a table is read in less time than code for it is made."""
+    count, _ = measure(table)
+    return count <= EVALUATED_ROWS
 
 
 def bounds_of_write(table: JavaTable, ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:

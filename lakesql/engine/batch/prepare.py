@@ -23,7 +23,7 @@ from lakesql.compile.batch import (
     Write,
 )
 from lakesql.compile.key_range import KeyRange
-from lakesql.engine.batch.bounds import bounds_of_write, bounds_pay, joins_few, may_match, read_keys
+from lakesql.engine.batch.bounds import bounds_of_write, bounds_pay, has_few, joins_few, may_match, read_keys
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.mixed_tables import check_source_table
 from lakesql.engine.batch.refuse import check_deletes, check_expectations
@@ -61,20 +61,17 @@ class PreparedWrite:
 
 def prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack) -> PreparedWrite | None:
     """Take the steps before the write. None where there is no row to write."""
-    session = rows.frame.sparkSession
-    with changed_settings(session, settings_of_few(session) if rows.are_few else {}):
-        return _prepare_write(sink, table, rows, stack)
-
-
-def _prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack) -> PreparedWrite | None:
     write = rows.steps[-1]
     assert isinstance(write, Write), "the last step of a batch is its write"
-    preparation = _Preparation(sink, table, rows, write, stack)
-    for step in rows.steps[:-1]:
-        preparation.take(step)
-        if preparation.is_empty:
-            return None
-    return preparation.finish()
+    session = rows.frame.sparkSession
+    of_few = settings_of_few(session) if rows.are_few else {}
+    preparation = _Preparation(sink, table, rows, write, stack, of_few)
+    with changed_settings(session, of_few):
+        for step in rows.steps[:-1]:
+            preparation.take(step)
+            if preparation.is_empty:
+                return None
+        return preparation.finish()
 
 
 class _Preparation:
@@ -91,11 +88,12 @@ class _Preparation:
         rows: BatchRows,
         write: Write,
         stack: ExitStack,
+        of_few: Mapping[str, str],
     ) -> None:
         self.is_empty = False
         self._sink, self._select, self._session = sink, sink.select, rows.frame.sparkSession
         self._table, self._rows, self._write, self._stack = table, rows, write, stack
-        self._remembered = 0
+        self._remembered, self._of_few = 0, of_few
         self._frames = {view.name: rows.frame for view in made_views(sink.select)}
         self._made: dict[str, DataFrame] = {}
         self._bounds: tuple[KeyRange, ...] = ()
@@ -173,7 +171,7 @@ class _Preparation:
         )
         if not is_joining_few:
             return settings
-        return settings | (settings_of_few(self._session) if self._rows.are_few else PLANNED_ONCE)
+        return {**settings, **PLANNED_ONCE, **(self._of_few if has_few(self._table) else {})}
 
     def _is_plain(self, inserts: bool) -> bool:
         """Whether the rows are made where their records are, and joined with nothing."""
