@@ -36,8 +36,9 @@ from lakesql.engine.progress.replay import ReplayProgress, open_replay
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
+from lakesql.engine.spark.changed_settings import PLANNED_ONCE
 from lakesql.engine.spark.failure import explain
-from lakesql.engine.spark.session import PLANNED_ONCE, new_session
+from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, ProjectError
 from lakesql.graph.manifest import own_table
 from lakesql.model.config import AvailableNow

@@ -17,9 +17,9 @@ from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
 from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, with_position
+from lakesql.engine.spark.changed_settings import changed_settings
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import as_given
-from lakesql.engine.spark.session import changed_settings
 from lakesql.names import EVENT_TIME, LATE, POSITION
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"

@@ -31,9 +31,9 @@ from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.parsed import deleted_keys
+from lakesql.engine.spark.changed_settings import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings, settings_of_few
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.kept_rows import make_rows
-from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings, settings_of_few
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import made_views

@@ -16,8 +16,8 @@ from lakesql.engine.batch.feed import Feed, give_rows
 from lakesql.engine.batch.gather import BatchSize
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
+from lakesql.engine.spark.changed_settings import changed_settings, settings_of_few
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.session import changed_settings, settings_of_few
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.batches import made_views
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW

@@ -34,7 +34,7 @@ from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding,
 from lakesql.engine.sources.raw import planned_batches, read_raw, taken_at_once
 from lakesql.engine.sources.spark_source import BatchPutOffError, PlannedBatches, Planning
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
-from lakesql.engine.spark.session import changed_settings
+from lakesql.engine.spark.changed_settings import changed_settings
 from lakesql.errors import FilesSetAside
 from lakesql.events import FilesLeftOut, Noted, PartitionLag
 from lakesql.ledger.entry import Snapshot

@@ -28,9 +28,9 @@ from lakesql.engine.ledger.snapshots import (
     read_snapshot,
     set_tag,
 )
+from lakesql.engine.spark.changed_settings import changed_settings
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import write_to
-from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.ledger.carried import carry
 from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, snapshot_of, summary_of

@@ -52,8 +52,8 @@ from lakesql.engine.refresh.changed_view import ChangedView, InFullError, open_c
 from lakesql.engine.refresh.input_tables import changed_at_ms, load_inputs, pin, show_inputs
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
+from lakesql.engine.spark.changed_settings import PLANNED_ONCE, changed_settings
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.session import PLANNED_ONCE, changed_settings
 from lakesql.errors import RunError, quoted
 from lakesql.events import BatchCommitted, BatchStarted, Emit, Noted, ReadRange, StepApplied
 from lakesql.ledger.entry import Entry, Snapshot, is_untouched, ledger_tag, summary_of, totals_of, whole

@@ -19,8 +19,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import identifier
+from lakesql.engine.spark.changed_settings import generated_code
 from lakesql.engine.spark.gateway import array_of, java_class
-from lakesql.engine.spark.session import generated_code
 from lakesql.errors import ProfileError
 
 SETTING = "spark.lakesql.internals"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakesql.engine.spark.changed_settings import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings
 from lakesql.engine.spark.internals import hold_rows, in_session
-from lakesql.engine.spark.session import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings
 
 FEW_ROWS = 10_000
 """So many rows are held by the driver, where Spark looks at them without a job."""

@@ -9,9 +9,9 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -477,49 +477,6 @@ def activate(session: SparkSession) -> None:
     from lakesql.engine.spark.gateway import java_class
 
     java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
-
-
-NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
-"""The settings of a statement that is planned before its first job, and not again after each stage."""
-
-PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
-"""The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
-
-_EVALUATION = "spark.sql.codegen.factoryMode"
-
-
-def settings_of_few(session: SparkSession) -> dict[str, str]:
-    """The settings of a statement over few rows: it is planned once, and its expressions are evaluated as they stand.
-
-    Spark generates code for expressions, compiles it and runs it cold, in each task anew where it is too long for one
-    method: for a thousand rows that takes longer than all else. A target that sets the way itself keeps its own.
-    """
-    if str(session.conf.get(_EVALUATION)) != "FALLBACK":
-        return dict(PLANNED_ONCE)
-    return {**PLANNED_ONCE, _EVALUATION: "NO_CODEGEN"}
-
-
-def generated_code(session: SparkSession) -> AbstractContextManager[None]:
-    """While this is open, Spark plans with generated code, as it does by itself."""
-    is_interpreted = str(session.conf.get(_EVALUATION)) == "NO_CODEGEN"
-    return changed_settings(session, {_EVALUATION: "FALLBACK"} if is_interpreted else {})
-
-
-@contextmanager
-def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """While this is open, the session has these settings; then the former ones again."""
-    conf = session.conf
-    before = {key: conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, former in before.items():
-            if former is None:
-                conf.unset(key)
-            else:
-                conf.set(key, former)
 
 
 def new_session(spark: SparkSession) -> SparkSession:
