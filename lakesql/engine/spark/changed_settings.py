@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -25,12 +25,6 @@ def settings_of_few(session: SparkSession) -> dict[str, str]:
     if str(session.conf.get(_EVALUATION)) != "FALLBACK":
         return dict(PLANNED_ONCE)
     return {**PLANNED_ONCE, _EVALUATION: "NO_CODEGEN"}
-
-
-def generated_code(session: SparkSession) -> AbstractContextManager[None]:
-    """While this is open, Spark plans with generated code, as it does by itself."""
-    is_interpreted = str(session.conf.get(_EVALUATION)) == "NO_CODEGEN"
-    return changed_settings(session, {_EVALUATION: "FALLBACK"} if is_interpreted else {})
 
 
 @contextmanager

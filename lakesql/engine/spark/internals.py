@@ -19,7 +19,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import identifier
-from lakesql.engine.spark.changed_settings import generated_code
 from lakesql.engine.spark.gateway import array_of, java_class
 from lakesql.errors import ProfileError
 
@@ -159,9 +158,8 @@ class Repeated:
         execution = frame._jdf.queryExecution()
         rows, asked = execution.toRdd(), (str(frame._jdf.schema().json()), datetime.now(UTC).date())
         if asked != self._planned_for:
-            with generated_code(frame.sparkSession):  # a larger frame may follow
-                made = self._make(frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
-                planned = made.executedPlan().execute()
+            made = self._make(frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
+            planned = made.executedPlan().execute()
             self._output, self._functions = made.analyzed().output(), _functions_between(rows, planned)
             self._planned_for = asked if self._functions else None
             row = java_class("java.lang.Class").forName("org.apache.spark.sql.catalyst.InternalRow")
