@@ -143,11 +143,11 @@ class ProjectServer(LanguageServer):
 
     def show(self, project: OpenProject) -> None:
         """Tell the editor what has changed of what is wrong with a project's files."""
-        wrong = project.problems()
-        paths = {*project.opened, *(path for path in wrong if path)}
-        if "" in wrong:
-            wrong[SETTINGS_FILE] = (*wrong.get(SETTINGS_FILE, ()), *wrong[""])
-            paths.add(SETTINGS_FILE)
+        wrong: dict[str, tuple[Problem, ...]] = {}
+        for named, problems in project.problems().items():
+            path = self.projects.own_path(project, named or SETTINGS_FILE)
+            wrong[path] = (*wrong.get(path, ()), *problems)
+        paths = {*project.opened, *wrong}
         told: set[str] = set()
         for path in sorted(paths):
             uri = self.projects.uri(project, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,14 +73,22 @@ class WorkspaceProjects:
                 yield self.open(each)
 
     def uri(self, project: OpenProject, path: str) -> str:
-        """What the editor calls a file of a project, or one that a problem names: that of a profile stands from the
-        working directory."""
+        """What the editor calls a file of a project, or one that a problem names."""
+        full = self._full_path(project, path)
+        return self.uris.get(full) or full.as_uri()
+
+    def own_path(self, project: OpenProject, path: str) -> str:
+        """The path from the project's directory of a file that a problem names; as it is for one outside of it."""
+        full = self._full_path(project, path)
+        return full.relative_to(project.directory).as_posix() if full.is_relative_to(project.directory) else path
+
+    def _full_path(self, project: OpenProject, path: str) -> Path:
+        """A path of a problem, which stands from the project's directory; that of a profile from the working one."""
         inside = project.directory / path
         full = inside if inside.exists() or inside in self.uris else Path.cwd() / path
         if not full.exists() and full not in self.uris:
             full = inside
-        full = Path(full.as_posix()) if ".." not in full.parts else full.resolve()
-        return self.uris.get(full) or full.as_uri()
+        return Path(os.path.normpath(full))
 
     def positions(self, project: OpenProject, path: str) -> TextPositions:
         """The positions of a file's text; of an empty one, where it cannot be read."""

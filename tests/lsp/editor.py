@@ -75,6 +75,12 @@ class RunningServer:
         assert started.capabilities.position_encoding in (self.encoding, None)
         self.client.initialized(types.InitializedParams())
 
+    async def answers(self) -> None:
+        """Wait for the answer to a request, before which all is heard that was said until then."""
+        params = types.ExecuteCommandParams("lakesql.no_such_command")
+        with suppress(JsonRpcException):
+            await asyncio.wait_for(self.client.workspace_execute_command_async(params), PATIENCE_S)
+
     async def stop(self) -> None:
         await asyncio.wait_for(self.client.shutdown_async(None), PATIENCE_S)
         self.client.exit(None)
@@ -162,16 +168,21 @@ class Editor:
     # What is shown
 
     async def until(self, path: str, wanted: Callable[[list[types.Diagnostic]], bool]) -> list[types.Diagnostic]:
-        """What is shown of a file, as soon as it is what is wanted."""
+        """What is shown of a file, as soon as it is what is wanted, and stays so when all that was said at once is
+        heard."""
         uri = self.uri(path)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not wanted(self.published.get(uri, [])):
+                while not (wanted(self.published.get(uri, [])) and await self._stays(uri, wanted)):
                     self.server.news.clear()
                     await self.server.news.wait()
         except TimeoutError:
             raise AssertionError((path, self.codes(path), self.server.published, self.server.logged)) from None
         return self.published.get(uri, [])
+
+    async def _stays(self, uri: str, wanted: Callable[[list[types.Diagnostic]], bool]) -> bool:
+        await self.server.answers()
+        return wanted(self.published.get(uri, []))
 
     async def until_codes(self, path: str, *codes: str) -> list[types.Diagnostic]:
         """What is shown of a file, as soon as these are its codes; notes have none."""
@@ -297,9 +308,7 @@ async def editing(
         editor.close(path)
     _change_folders(server, [], opened)
     await editor.until(".", lambda _: not any(server.published.get(uri) for uri in _inside(server, root)))
-    params = types.ExecuteCommandParams("lakesql.no_such_command")
-    with suppress(JsonRpcException):
-        await asyncio.wait_for(server.client.workspace_execute_command_async(params), PATIENCE_S)
+    await server.answers()
     assert server.notes.read_text() == "", "the server has done what it must not"
     assert server.logged == []
     new = {path for path, at in _contents(root).items() if before.get(path) != at}
