@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakesql.project.duration import Duration
     from lakesql.run.build import Build
     from lakesql.run.job import RunOptions
-    from lakesql.run.models import JobsBy
+    from lakesql.run.model_jobs import JobsBy
     from lakesql.run.replacement import RebuildFrom
 
 

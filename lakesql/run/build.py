@@ -19,7 +19,8 @@ from lakesql.model.data_tests import DataTest
 from lakesql.plan.data_test_results import TestResult, is_bad
 from lakesql.run.context import RunContext
 from lakesql.run.job import Job, StartJob, ThreadWork
-from lakesql.run.models import JobsBy, ModelJobs, Order
+from lakesql.run.model_jobs import JobsBy, ModelJobs
+from lakesql.run.models import Order
 from lakesql.run.seeds_first import SeedsFirst
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.run.together import consistent_group

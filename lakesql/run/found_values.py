@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
 
+from lakesql.clock import now_ms
+from lakesql.events import Noted
 from lakesql.graph.load_manifest import feeds_of
 from lakesql.graph.manifest import Manifest
 from lakesql.run.tables import KeptValues
 from lakesql.stream.route_values import MOST_VALUES
+
+if TYPE_CHECKING:  # which holds the values
+    from lakesql.run.context import RunContext
 
 
 class FoundValues:
@@ -50,6 +56,33 @@ class FoundValues:
         groups = manifest.groups.values()
         feeds = feeds_of(manifest.target, manifest.outputs, groups, manifest.streams, manifest.source_tables)
         KeptValues(feeds).add(manifest.streams[stream], self._values[stream])
+
+
+def new_members(before: Manifest, now: Manifest, names: Set[str]) -> list[str]:
+    """The models that a project has `now` and had not `before`, of the groups whose models of then are all in
+    `names`."""
+    whole = [group for group in before.groups.values() if group.members and names >= {*group.members}]
+    members = [name for group in whole for name in now.groups[group.name].members]
+    return [name for name in members if name not in before.models]
+
+
+def tell_found(context: RunContext, known: Manifest, manifest: Manifest, names: Set[str], new: Collection[str]) -> bool:
+    """Emit what is to be said of the values that the batches of a run have brought; whether all have tables, or are to
+    have none.
+
+    `known` is the project as it was read last, `manifest` as it was read after the run, `names` are the models of the
+    run, and `new` those that it is still to run.
+    """
+    lost = find_lost(context.found, manifest)
+    before = {(warning.condition, warning.what) for warning in known.warnings}
+    warnings = [each for each in manifest.warnings if (each.condition, each.what) not in before]
+    texts = [*lost, *(f"{warning.what} {warning.fix}".strip() for warning in warnings)]
+    for group in manifest.groups.values():
+        for name in sorted({*group.members} - known.models.keys() - {*new}):
+            texts.append(f"'{name}' is not in this run: its table is made by the next one that has it")
+    for text in texts:
+        context.emit(Noted(text, now_ms()))
+    return not lost and not manifest.lacks_tables(names)
 
 
 def find_lost(found: FoundValues, manifest: Manifest) -> list[str]:

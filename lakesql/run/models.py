@@ -3,59 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog, check_checkpoints
-from lakesql.catalog.tables import load_table_state
 from lakesql.clock import now_ms
-from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
-from lakesql.engine.batch.streaming_query import ModelQuery
-from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.progress.writer import name_files
-from lakesql.engine.refresh.refresh_table import Refresh, RefreshStep
-from lakesql.engine.refresh.shared_changes import SharedChanges
-from lakesql.engine.spark.failure import explain
-from lakesql.engine.spark.session import Opening, kill_java, new_session
-from lakesql.errors import InternalError, LakesqlError, RunError, TransientError
+from lakesql.engine.spark.session import Opening
 from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
-from lakesql.graph.manifest import Manifest, reads_model, stored_refs
+from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
-from lakesql.model.group import ModelGroup
 from lakesql.model.maintenance_tasks import rewrite_of
-from lakesql.names import REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally
-from lakesql.project.profiles import checkpoint_of
-from lakesql.run.analysis import keep_analysis
-from lakesql.run.bind import BoundSelect, bind_select, bind_selects
+from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.context import RunContext
-from lakesql.run.found_values import FoundValues, find_lost
-from lakesql.run.identities import hash_of
+from lakesql.run.found_values import FoundValues, new_members, tell_found
 from lakesql.run.interrupt import Interrupt, catch_signals
-from lakesql.run.job import Job, RunOptions, StartJob
-from lakesql.run.model_maintenance import open_keeper
+from lakesql.run.job import RunOptions
+from lakesql.run.model_jobs import JobsBy, ModelJobs, compile_again
 from lakesql.run.nothing_new import UpToDate, find_up_to_date
-from lakesql.run.prepare import check_progress, prepare_model
-from lakesql.run.rebuilt import finish_rebuild
-from lakesql.run.refresh_job import RefreshJob
 from lakesql.run.spark import open_spark, session_settings
-from lakesql.run.supervise import POLL_S, Supervisor
-from lakesql.run.tables_read import check_tables
-from lakesql.run.together import GroupRounds, check_whole, consistent_group, seated_alone
+from lakesql.run.supervise import Supervisor
+from lakesql.run.together import check_whole, consistent_group
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not
-    from pyspark.sql import SparkSession
-
-    from lakesql.engine.batch.sink import Sink
     from lakesql.run.group_watch import GroupWatch
     from lakesql.run.seeds_first import SeedsFirst
-
-NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now: this run does not keep it fresh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,45 +119,19 @@ def run_selects(
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     name_files(context.session, context.manifest.target.checkpoints)
-    names = frozenset(selects)
-    of_groups = {name: each.select for name, each in selects.items() if context.manifest.models[name].member}
-    up_to_date = find_up_to_date(context.manifest, of_groups) if of_groups and jobs_by is None else {}
-    up_to_date = _of_whole_groups(context.manifest, of_groups, up_to_date)
+    up_to_date = _find_up_to_date(context, selects) if jobs_by is None else {}
     watch = None
-    if options.continuous and jobs_by is None and of_groups:
-        from lakesql.run.group_watch import GroupWatch  # only here: few projects have a group
-
-        ends = {topic: offsets for each in up_to_date.values() for topic, offsets in each.ends.items()}
-        feeds = {each.model.member.feed for each in of_groups.values() if each.model.member is not None}
-        watch = GroupWatch(
-            context.session, context.brokers, context.manifest, feeds, reload, context.emit, ends, context.found
-        )
-        watch.start()
-    elif up_to_date and not options.fail_if_empty:
+    if options.continuous and jobs_by is None:
+        watch = _watch_groups(context, selects, up_to_date, reload)
+    elif not options.fail_if_empty:
         for each in up_to_date.values():
             each.tell(context.emit)
         selects = {name: each for name, each in selects.items() if name not in up_to_date}
-    ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
-    waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
-    order = (order or Order()).within(frozenset(selects))
-    waits_for = {name: before | order.waits_for.get(name, frozenset()) for name, before in waits_for.items()}
-    target = context.manifest.target
     jobs = ModelJobs(context, dict(selects), options.continuous, Leases(context.session), jobs_by, watch)
-    supervisor = Supervisor(
-        jobs=jobs,
-        emit=context.emit,
-        retries=target.retries,
-        limit=len(selects) if options.continuous else target.threads,
-        interrupt=interrupt,
-        options=options,
-        limits={name: context.manifest.models[name].properties.freshness for name in selects},
-        rewrites={name: rewrite_of(context.manifest.models[name]) for name in selects},
-        group_of=jobs.group_of,
-        group_limit=target.threads,
-    )
+    order = _order_of(context.manifest, selects, order or Order())
     try:
         resting = frozenset(name for name in up_to_date if jobs.rests(name))
-        runs = supervisor.run(waits_for, order.after, resting)
+        runs = _supervisor(jobs, selects, options, interrupt).run(order.waits_for, order.after, resting)
     finally:
         if watch is not None:
             watch.close()
@@ -191,330 +142,74 @@ def run_selects(
     if not context.found.values or reload is None or interrupt.is_set():
         return succeeded
     known = context.manifest if watch is None else watch.manifest
-    runs_found = jobs_by is None and not options.continuous
-    return _run_found(context, known, names, options if runs_found else None, interrupt, reload) and succeeded
-
-
-def _run_found(
-    context: RunContext,
-    known: Manifest,
-    names: frozenset[str],
-    options: RunOptions | None,
-    interrupt: Interrupt,
-    reload: Callable[[], Manifest],
-) -> bool:
-    """Run the models of values that the batches of a run have brought, of the groups that it has whole; with no options
-    none. Returns whether none failed, and all values have tables that are to have some.
-
-    `known` is the project as it was read last, and `names` are the models of the run.
-    """
+    names = frozenset(selects) | up_to_date.keys()
     context.found.keep(context.manifest)
     manifest = reload()
-    lost = find_lost(context.found, manifest)
-    for text in lost:
-        context.emit(Noted(text, now_ms()))
-    before = {(warning.condition, warning.what) for warning in known.warnings}
-    for warning in manifest.warnings:
-        if (warning.condition, warning.what) not in before:
-            context.emit(Noted(f"{warning.what} {warning.fix}".strip(), now_ms()))
-    succeeded = not lost and not manifest.lacks_tables(names)
-    whole = [group for group in context.manifest.groups.values() if group.members and names >= {*group.members}]
-    members = [name for group in whole for name in manifest.groups[group.name].members]
-    new = [name for name in members if name not in context.manifest.models]
-    if options is None:
-        new = []
-    for group in manifest.groups.values():
-        for name in sorted({*group.members} - known.models.keys() - {*new}):
-            context.emit(Noted(f"'{name}' is not in this run: its table is made by the next one that has it", now_ms()))
-    if options is None or not new:
+    new = new_members(context.manifest, manifest, names) if jobs_by is None and not options.continuous else ()
+    succeeded = tell_found(context, known, manifest, names, new) and succeeded
+    if not new:
         return succeeded
     found = replace(context, manifest=manifest, found=FoundValues())
-    bound = {name: _compile(name, manifest) for name in new}
+    bound = {name: compile_again(name, manifest) for name in new}
     return run_selects(found, bound, options, interrupt, reload=reload) and succeeded
 
 
-@dataclass(frozen=True, slots=True)
-class _Started:
-    """What a query was started with: where its batches go, its session, and the number of the lease that it began
-    under."""
-
-    sink: Sink
-    session: SparkSession
-    lease: int
+def _find_up_to_date(context: RunContext, selects: Mapping[str, BoundSelect]) -> dict[str, UpToDate]:
+    """The models of groups that surely have nothing new to read."""
+    of_groups = {name: each.select for name, each in selects.items() if context.manifest.models[name].member}
+    if not of_groups:
+        return {}
+    return _of_whole_groups(context.manifest, of_groups, find_up_to_date(context.manifest, of_groups))
 
 
-JobsBy = Callable[["ModelJobs"], StartJob]
-"""Makes what starts other jobs than the models' own, beside or around `ModelJobs.start_model`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelJobs:
-    """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts in their place.
-
-    `prepared` are the checkpoints that streams have run from, `running` the queries of models that rest in between, and
-    `kept` what those that rest are started with again. `changes` are those of the tables that its views read.
-    `told` are the models of which it was said that they wait for a table, and `ended` those that make none any more.
-    """
-
-    context: RunContext
-    selects: dict[str, BoundSelect]
-    continuous: bool
-    leases: Leases
-    jobs_by: JobsBy | None = None
-    watch: GroupWatch | None = None
-    prepared: dict[str, str] = field(default_factory=dict)
-    changes: SharedChanges = field(default_factory=SharedChanges)
-    running: dict[str, _Started] = field(default_factory=dict)
-    kept: dict[str, _Started] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
-    ended: set[str] = field(default_factory=set)
-    rounds: GroupRounds = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with no round."""
-        rounds = GroupRounds(self.context, self._newest_manifest, self.continuous, self.leases.check)
-        object.__setattr__(self, "rounds", rounds)
-
-    def start(self, model: str, emit: Emit) -> Job | None:
-        """The model's job, running; None while it waits for a lease."""
-        start = self.start_model if self.jobs_by is None else self.jobs_by(self)
-        return start(model, emit)
-
-    def start_model(self, model: str, emit: Emit) -> Job | None:
-        """The model's own job: its stream, or the refreshes of one that reads tables; None while what it reads has no
-        table, which the first refresh of another model of the run makes."""
-        awaited = self._find_awaited(model) if self.continuous else ""
-        if awaited:
-            if model not in self.told:
-                emit(Noted(f"waits for the table of '{awaited}', which its first refresh makes", now_ms(), model))
-            self.told.add(model)
-            return None
-        if model in self.selects and self.selects[model].select.model.config.reads == "tables":
-            return self.start_refreshes(model, emit)
-        return self.start_stream(model, emit)
-
-    def _find_awaited(self, model: str) -> str:
-        """A model over tables in this run that the model reads, and whose table is still to be made; '' of none."""
-        if model not in self.selects:
-            return ""
-        manifest, reader = self._manifest_of(model), self.selects[model].select.model
-        read = {found.name for found in stored_refs(manifest, reader)}
-        read |= {found.name for found in reader.facts.streams if reads_model(manifest, found.name) is not None}
-        for name in sorted(read & self.selects.keys() - self.ended):
-            other = self.selects[name].select.model
-            if other.config.reads == "tables" and load_table_state(self.context.catalog, other.table) is None:
-                return name
-        return ""
-
-    def start_refreshes(self, model: str, emit: Emit, *, is_forced: bool = False) -> RefreshJob | None:
-        """The refreshes of a model over tables, on a session of their own; None while it waits for its lease."""
-        if not self.claim(model, emit, patient=self.continuous):
-            return None
-        context = replace(self.context, emit=emit, check_lease=self.leases.check)
-        bound = self.selects[model]
-        select = bound.select
-        check_tables(context.manifest, context.catalog, select)
-        continuous = self.continuous and not isinstance(select.model.trigger, AvailableNow)
-        if self.continuous and not continuous:
-            emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
-
-        def reach(step: RefreshStep) -> None:
-            context.check_lease(model)
-            context.reached(model, step)
-
-        refresh = Refresh(select, hash_of(select), context.catalog, emit, reach, self.changes)
-        files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, model))
-        keep = partial(keep_analysis, context.manifest, context.catalog, bound, files)
-        keeper = open_keeper(context, select) if select.model.config.is_stored else None
-        job = RefreshJob(refresh, new_session(context.session), keeper, continuous, is_forced, keep)
-        job.start()
-        return job
-
-    def claim(self, model: str, emit: Emit, patient: bool = False) -> bool:
-        """Whether this runner has the model's lease now. Raises what `Leases.claim` raises."""
-        checkpoint = checkpoint_of(self.context.manifest.target, model)
-        return self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), patient)
-
-    def start_stream(self, model: str, emit: Emit, *, alone: bool = False) -> ModelQuery | None:
-        """The running query, from where its table stands, on its own session; None while it waits for its lease.
-
-        If it is not `alone`, it has its place among the models of a group whose tables change together.
-        """
-        checkpoint = checkpoint_of(self.context.manifest.target, model)
-        group = None if alone else self._together(model)
-        if group is not None:
-            check_whole(self._newest_manifest(), self.selects)
-        if group is not None and not self._claim_group(group, emit):
-            return None
-        if not self.claim(model, emit, patient=self.continuous):
-            return None
-        if not alone and (again := self._start_again(model)) is not None:
-            return again
-        accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
-        manifest = self._manifest_of(model)
-        context = replace(
-            self.context, manifest=manifest, emit=emit, check_lease=self.leases.check, accept_data_loss=accept
-        )
-        session = new_session(context.session)
-        if model not in self.selects:  # its table has come into a feed since the run began
-            self.selects[model] = _compile(model, manifest)
-        bound = self.selects[model] = context.current(self.selects[model], partial(_compile, model))
-        finish_rebuild(context, bound.select)
-        sink = prepare_model(context, session, bound, checkpoint, self.prepared.get(model, ""))
-        if self.continuous and not self.rests(model) and isinstance(bound.select.model.trigger, AvailableNow):
-            emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
-        if group is not None:
-            sink = self.rounds.seated(group, sink, session)
-        return self._start_query(_Started(sink, session, self.leases.number(model)))
-
-    def _start_query(self, started: _Started) -> ModelQuery:
-        """The query over what was prepared, running: until all is read, where its model rests then."""
-        sink, session, model = started.sink, started.session, started.sink.model
-        rests = self.rests(model.name)
-        if sink.seat is None:
-            ends_of = self.watch.ends_of if self.watch is not None else None
-            sink = seated_alone(sink, session, self.context.brokers, ends_of)
-        query = ModelQuery(sink, takes_files=True, rests=rests)
-        self.prepared[model.name] = query.sink.progress.checkpoint
-        try:
-            query.start(session, model.trigger if self.continuous and not rests else AvailableNow())
-        except Exception:
-            while query.is_active():  # a stateful model's second query did not start
-                query.request_stop()
-                time.sleep(POLL_S)
-            raise
-        if rests and sink.seat is not None:
-            self.running[model.name] = replace(started, sink=query.sink)
-        return query
-
-    def _start_again(self, model: str) -> ModelQuery | None:
-        """The query of a model that has rested, with all that it was prepared with; None where that may not be so any
-        more: another runner has had the model meanwhile, or a stream has other columns."""
-        kept = self.kept.pop(model, None)
-        if kept is None or self.leases.number(model) != kept.lease + 1:
-            return None
-        streams, fields = kept.sink.select.streams, self.context.schema_fields
-        if any(streams[name].schema_fields != fields[name] for name in streams.keys() & fields.keys()):
-            return None
-        return self._start_query(replace(kept, lease=kept.lease + 1))
-
-    def _together(self, model: str) -> ModelGroup | None:
-        """The group that a model is one of, if the tables of this one change together."""
-        return consistent_group(self._manifest_of(model), model)
-
-    def _claim_group(self, group: ModelGroup, emit: Emit) -> bool:
-        """Whether this runner has the lease of a whole group: two that had some models each would wait for ever."""
-        return self.leases.holds(group.name) or self.claim(group.name, emit, patient=self.continuous)
-
-    def explain(self, model: str, error: Exception) -> LakesqlError:
-        """What an exception of the model means: whatever it was, another runner may have moved what this one used."""
-        if not isinstance(error, LakesqlError) and self.leases.holds(model):
-            try:
-                self.leases.check(model)
-            except RunError as lost:
-                if not lost.transient:
-                    return lost
-        if not isinstance(error, LakesqlError) and (gone := self._find_gone(model)) is not None:
-            return gone
-        if not isinstance(error, LakesqlError) and (refusal := self._refusal(model)) is not None:
-            return refusal
-        if model not in self.selects:  # it could not be compiled
-            return error if isinstance(error, LakesqlError) else InternalError.of_defect(error)
-        return explain(error, self.selects[model].select)
-
-    def _find_gone(self, model: str) -> LakesqlError | None:
-        """That somebody has removed the checkpoint from which the model was run."""
-        folder = checkpoint_of(self.context.manifest.target, model)
-        if model not in self.prepared or "metadata" in CheckpointFiles(self.context.session, folder).names():
-            return None
-        return TransientError.of(
-            "checkpoint-lost",
-            f"The checkpoint of model '{model}', {folder}, was removed while the model ran.",
-            why="Nothing of the batch is visible to readers.",
-            fix="The next try makes a new one where the table's ledger says how far it was, or says what to do.",
-        )
-
-    def _refusal(self, model: str) -> LakesqlError | None:
-        """What the next start of a model would say that streams tables: one may have been rebuilt or rolled back."""
-        bound = self.selects.get(model)
-        if bound is None or all(binding.table is None for binding in bound.bindings):
-            return None
-        try:
-            check_progress(self.context, bound, checkpoint_of(self.context.manifest.target, model))
-        except LakesqlError as refusal:
-            return refusal
-        except Exception:  # whatever ails it now, what has ended the query is to be told
-            return None
+def _watch_groups(
+    context: RunContext,
+    selects: Mapping[str, BoundSelect],
+    up_to_date: Mapping[str, UpToDate],
+    reload: Callable[[], Manifest] | None,
+) -> GroupWatch | None:
+    """The thread that looks at the feeds of the models' groups, started; None where no model is of a group."""
+    members = [context.manifest.models[name].member for name in selects]
+    feeds = {member.feed for member in members if member is not None}
+    if not feeds:
         return None
+    from lakesql.run.group_watch import GroupWatch  # only here: few projects have a group
 
-    def must_stop(self, model: str) -> RunError | None:
-        """That a lease has passed to another runner, that of a rebuild of the model too."""
-        return self.leases.lost(model + REBUILD_SUFFIX) or self.leases.lost(model)
+    ends = {topic: offsets for each in up_to_date.values() for topic, offsets in each.ends.items()}
+    watch = GroupWatch(
+        context.session, context.brokers, context.manifest, feeds, reload, context.emit, ends, context.found
+    )
+    watch.start()
+    return watch
 
-    def is_wanted(self, model: str) -> bool:
-        """Whether a rebuild has asked for the lease. One of this runner's own gives way to nobody."""
-        return self.leases.is_wanted(model) and not self.leases.holds(model + REBUILD_SUFFIX)
 
-    def give_way(self, model: str) -> None:
-        """Give the lease back, for as long as the rebuild takes with it."""
-        self.leases.give_way(model)
+def _order_of(manifest: Manifest, selects: Mapping[str, BoundSelect], order: Order) -> Order:
+    """What each model waits for: those of the run that it reads, and what `order` says beside."""
+    ids = manifest.graph.predecessors_within(node_id("model", name) for name in selects)
+    order = order.within(frozenset(selects))
+    waits_for = {}
+    for name in selects:
+        read = frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)])
+        waits_for[name] = read | order.waits_for.get(name, frozenset())
+    return replace(order, waits_for=waits_for)
 
-    def rest(self, model: str) -> None:
-        """Give the leases back, and keep what the model is started with again."""
-        started = self.running.get(model)
-        self.release(model)
-        if started is not None:
-            self.kept[model] = started
 
-    def release(self, model: str) -> None:
-        """Give the leases back."""
-        self.running.pop(model, None)
-        self.ended.add(model)
-        if (group := self._together(model)) is not None:
-            self.rounds.give_up(group)
-        self.leases.release(model + REBUILD_SUFFIX)
-        self.leases.release(model)
-
-    def kill(self) -> None:
-        """Kill Java, and with it whatever a job is at."""
-        kill_java()
-
-    def rests(self, model: str) -> bool:
-        """Whether the model takes what is there, and rests until its feed has more: so those of groups do."""
-        is_watched = self.watch is not None and self.watch.watches(model)
-        return is_watched and not self.runs_together(model)
-
-    def runs_together(self, model: str) -> bool:
-        """Whether the model runs as long as the others of its group, whose tables change together."""
-        return self._together(model) is not None
-
-    def woken(self) -> Sequence[str]:
-        """The models whose feeds have brought something."""
-        if self.watch is None:
-            return ()
-        return [name for name in self.watch.take_woken() if name in self.selects or self.is_new(name)]
-
-    def is_new(self, model: str) -> bool:
-        """Whether the table of a model has come into a feed since the run began, of a group that the run has whole."""
-        found = self._manifest_of(model).models.get(model)
-        if model in self.context.manifest.models or found is None or found.member is None:
-            return False
-        group = self.context.manifest.groups.get(found.member.group)
-        return group is not None and bool(group.members) and self.selects.keys() >= set(group.members)
-
-    def group_of(self, model: str) -> str:
-        """The group that a model is one of, of which as many run side by side as the target's `threads`; '' of none."""
-        return model.partition(".")[0] if self.rests(model) else ""
-
-    def _newest_manifest(self) -> Manifest:
-        """The project, with the tables that have come since."""
-        return self.context.manifest if self.watch is None else self.watch.manifest
-
-    def _manifest_of(self, model: str) -> Manifest:
-        """The project that has the model: where its table has come into a feed since, as it was read then."""
-        if model in self.context.manifest.models or self.watch is None:
-            return self.context.manifest
-        return self.watch.manifest
+def _supervisor(
+    jobs: ModelJobs, selects: Mapping[str, BoundSelect], options: RunOptions, interrupt: Interrupt
+) -> Supervisor:
+    manifest = jobs.context.manifest
+    return Supervisor(
+        jobs=jobs,
+        emit=jobs.context.emit,
+        retries=manifest.target.retries,
+        limit=len(selects) if options.continuous else manifest.target.threads,
+        interrupt=interrupt,
+        options=options,
+        limits={name: manifest.models[name].properties.freshness for name in selects},
+        rewrites={name: rewrite_of(manifest.models[name]) for name in selects},
+        group_of=jobs.group_of,
+        group_limit=manifest.target.threads,
+    )
 
 
 def _of_whole_groups(
@@ -524,13 +219,6 @@ def _of_whole_groups(
     at_work = selects.keys() - up_to_date.keys()
     groups = {group.name for name in at_work if (group := consistent_group(manifest, name)) is not None}
     return {name: each for name, each in up_to_date.items() if name.partition(".")[0] not in groups}
-
-
-def _compile(model: str, manifest: Manifest) -> BoundSelect:
-    """The model of another project than it was compiled in; its compiled file says what runs from now on."""
-    compiled = compiled_files(manifest)
-    compiled.compile([model])
-    return bind_select(manifest, compiled.selects([model])[model])
 
 
 def _since(started: float) -> int:

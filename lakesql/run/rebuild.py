@@ -32,7 +32,7 @@ from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.check_rebuild import check_rebuild
 from lakesql.run.context import RunContext
 from lakesql.run.job import Job
-from lakesql.run.models import JobsBy, ModelJobs
+from lakesql.run.model_jobs import JobsBy, ModelJobs
 from lakesql.run.rebuild_job import Rebuild
 from lakesql.run.rebuilt import find_swapped, finish_rebuild, rebuild_folder, set_property
 from lakesql.run.replacement import RebuildFrom, bind_rebuild, foreign_table

@@ -13,7 +13,7 @@ from lakesql.engine.progress.lease import Leases
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Event, Noted
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.models import NOT_KEPT_FRESH
+from lakesql.run.model_jobs import NOT_KEPT_FRESH
 from lakesql.run.prepare import prepare_model
 from lakesql.run.schemas import pull_schemas
 from tests.servers.broker import Broker, Message

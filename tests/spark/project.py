@@ -32,7 +32,8 @@ from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.load import load_asked, load_known
-from lakesql.run.models import JobsBy, Order, run_selects
+from lakesql.run.model_jobs import JobsBy
+from lakesql.run.models import Order, run_selects
 from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.rebuild import rebuild_jobs
 from lakesql.run.replacement import RebuildFrom

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from lakesql.events import BatchCommitted, BatchEmpty, ModelFinished, Noted, RecordsRejected
-from lakesql.run.models import NOT_KEPT_FRESH
+from lakesql.run.model_jobs import NOT_KEPT_FRESH
 from tests.spark.project import Project
 
 COLUMNS = {"id": {"type": "int", "required": True}, "v": "string"}
