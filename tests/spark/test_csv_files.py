@@ -96,7 +96,6 @@ def random_text(chance: random.Random) -> str:
     return "".join(chance.choices(PIECES, k=chance.choice((0, 1, 2, 5))))
 
 
-@pytest.mark.promise("excel")
 @pytest.mark.parametrize("name", DIALECTS)
 def test_rows_are_those_that_python_reads_by_the_names_of_each_header(
     spark: SparkSession, tmp_path: Path, name: str

@@ -99,7 +99,6 @@ def read_files(spark: SparkSession, folder: Path, kind: T.DecimalType, decimals:
     return parse_binding(read_raw(spark, binding, streaming=False), binding, select)
 
 
-@pytest.mark.promise("topic-exact")
 @pytest.mark.parametrize("decimals", ["exact", "round"])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_decimal_is_the_number_that_stands_there_or_a_dead_letter(

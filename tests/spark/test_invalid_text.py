@@ -84,7 +84,6 @@ def arrow_rows(project: Project, table: str) -> list[dict[str, Any]]:
     return project.rows(table, "id")
 
 
-@pytest.mark.promise
 def test_text_of_bytes_is_valid_in_the_table_and_what_was_replaced_is_said(project: Project) -> None:
     project.stream("s", {"id": "int"})
     project.stream("t", format="string")

@@ -101,7 +101,7 @@ class Crash(Exception):  # noqa: N818
     """Raised where a batch is to end as if its process had died there."""
 
 
-@pytest.mark.promise
+@pytest.mark.promise("before-publish")
 @pytest.mark.parametrize("point", [RecordsRejected, BatchCommitted], ids=["before-publish", "after-publish"])
 def test_a_crash_before_or_after_publishing_loses_and_duplicates_no_row(project: Project, point: type[Event]) -> None:
     """The second batch ends after its dead letters and before it is published, or right after it was."""

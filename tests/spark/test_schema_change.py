@@ -103,7 +103,6 @@ def test_a_table_whose_first_batch_failed_follows_the_corrected_model(project: P
     assert [str(field.transform) for field in project.iceberg("m").spec().fields] == ["bucket[2]"]
 
 
-@pytest.mark.promise
 def test_columns_and_fields_in_another_order_are_taken_by_their_names(project: Project) -> None:
     """The table is appended to in each of these modes: of the upsert it has no row any more, then no row of the key."""
     configs = {"a": {"mode": "append"}, "k": {"mode": "append", "keys": "id"}, "u": {"mode": "upsert", "keys": "id"}}

@@ -61,7 +61,6 @@ def binding_of(format_: Format, unit: Unit, folder: Path) -> StreamBinding:
     return StreamBinding(stream, Files(str(folder)))
 
 
-@pytest.mark.promise("True-json-milliseconds")
 @pytest.mark.parametrize("unit", TICKS)
 @pytest.mark.parametrize("format_", ["json", "csv"])
 @pytest.mark.parametrize("in_files", [True, False])

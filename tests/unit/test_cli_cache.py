@@ -153,6 +153,7 @@ def test_a_model_that_is_wrong_is_wrong_again(shop: Path) -> None:
     assert compile_shop(shop) == ["unnamed-column"]
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize(
     "spoil",
     [

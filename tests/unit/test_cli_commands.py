@@ -234,6 +234,7 @@ def test_compiled_files_of_models_that_are_gone_are_removed_if_lakesql_wrote_the
     assert {path: texts_below(shop / "compiled")[path] for path in theirs} == theirs
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize("folder", [".", "models", "models/reports/compiled", "macros", "./streams/../models"])
 def test_compiled_files_are_not_written_over_or_among_the_projects_own(run: Run, shop: Path, folder: str) -> None:
     before = texts_below(shop)
@@ -658,6 +659,7 @@ def test_debug_finds_what_is_wrong(run: Run, shop: Path) -> None:
     assert {"project", "Java", "pyspark", "target", "jars", "catalog", "checkpoints"} <= found.keys()
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize(
     ("before", "after", "check", "expected"),
     [

@@ -117,6 +117,7 @@ def test_models_are_selected_by_what_became_of_them(run: Run, shop: Path) -> Non
 # state:
 
 
+@pytest.mark.checks
 def test_every_command_that_selects_knows_states(run: Run, shop: Path) -> None:
     assert run("parse")[0] == 0
     shutil.copytree(shop / "target", shop / "before")
@@ -159,6 +160,7 @@ def joined(run: Run, *arguments: str) -> str:
     return next(line for line in out.splitlines() if line.startswith("LEFT JOIN")).split()[2]
 
 
+@pytest.mark.checks
 def test_ref_means_the_other_targets_table_where_there_is_none_here(run: Run, shop: Path, prod: Path) -> None:
     defer = ("--defer", "--state", "state")
     assert joined(run) == "lake.shop.customers"
@@ -170,11 +172,13 @@ def test_ref_means_the_other_targets_table_where_there_is_none_here(run: Run, sh
     assert joined(run, *defer, "--favor-state") == "lake.prod.customers"
 
 
+@pytest.mark.checks
 def test_what_is_deferred_is_said(run: Run, shop: Path, prod: Path) -> None:
     _, _, err = run("compile", "--select", "order_states", "--defer", "--state", "state")
     assert "ref('customers') reads lake.prod.customers." in err
 
 
+@pytest.mark.checks
 def test_a_stream_is_not_deferred(run: Run, shop: Path, prod: Path) -> None:
     create(shop, "prod", "clicks")
     defer = ("--defer", "--state", "state")
@@ -188,6 +192,7 @@ def test_a_stream_is_not_deferred(run: Run, shop: Path, prod: Path) -> None:
     assert run("compile", "--select", "checkouts", *defer)[0] == 0
 
 
+@pytest.mark.checks
 def test_what_cannot_be_deferred(run: Run, shop: Path, prod: Path) -> None:
     select = ("compile", "--select", "order_states")
     assert refused(run, *select, "--defer") == ["usage"]
@@ -219,6 +224,7 @@ def test_what_a_selector_excludes_is_excluded_from_data_tests_too(run: Run, shop
 # maintain
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize(
     ("words", "chosen"),
     [

@@ -57,6 +57,7 @@ def statuses(folder: Path, tests: list[Row]) -> list[str]:
     return [results[f"t{number}"].status for number in range(len(tests))]
 
 
+@pytest.mark.checks
 def test_of_expressions(tmp_path: Path) -> None:
     tests: list[Row] = [
         {"expression": condition, "where": f"id = {2 * number + which}"}
@@ -85,6 +86,7 @@ def test_of_thresholds(tmp_path: Path) -> None:
     assert found[len(holds) :] == ["warn" if it else "pass" for it in holds.values()]
 
 
+@pytest.mark.checks
 @each_condition
 @pytest.mark.parametrize("on_fail", ["stop", "dead_letter"])
 def test_of_an_expectation(condition: str, holds: Row, fails: Row, on_fail: str, tmp_path: Path) -> None:
@@ -102,6 +104,7 @@ def test_of_an_expectation(condition: str, holds: Row, fails: Row, on_fail: str,
     assert isinstance(outcome(tmp_path / "b", fails), Failed)
 
 
+@pytest.mark.checks
 @each_condition
 def test_of_a_delete_when(condition: str, holds: Row, fails: Row, tmp_path: Path) -> None:
     def outcome(folder: Path, row: Row) -> object:

@@ -409,6 +409,7 @@ def test_all_rows_are_read_where_the_snapshot_has_expired_or_the_clock_counts(sh
 # --- what comes of it
 
 
+@pytest.mark.checks
 def test_severity_and_thresholds_say_what_failures_are(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.append("orders", [{"id": None}] * 3)
     for options, status, code in (
@@ -451,6 +452,7 @@ def test_a_test_that_looked_at_no_row_is_counted_apart(shop: Shop, capsys: pytes
     assert "status = 'no'" in said
 
 
+@pytest.mark.checks
 def test_the_command_shows_failing_rows_and_writes_results(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.append("orders", [{"id": number, "status": "odd" if number % 2 else "even"} for number in range(20)])
     shop.tests("", "{name: status, tests: [accepted_values: {values: [even], store_failures: true}]}")
@@ -474,6 +476,7 @@ def test_the_command_shows_failing_rows_and_writes_results(shop: Shop, capsys: p
     assert sorted(row["id"] for row in shop.rows_of("accepted_values_orders_status__failures")) == [1, 3]
 
 
+@pytest.mark.checks
 def test_the_table_of_failing_rows_follows_their_types(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.append("orders", [{"id": 1, "amount": Decimal("1.50"), "status": "a"}])
     tables = []

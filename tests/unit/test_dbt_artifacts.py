@@ -11,6 +11,8 @@ import pytest
 
 from lakesql.cli.init import write_project
 
+pytestmark = pytest.mark.checks
+
 Run = Callable[..., tuple[int, str, str]]
 
 VIEW = (
@@ -39,7 +41,6 @@ def artifacts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     return manifest, catalog
 
 
-@pytest.mark.checks
 def test_the_files_are_those_of_dbt(artifacts: tuple[dict[str, Any], dict[str, Any]]) -> None:
     # To import them takes a second.
     from collate_dbt_artifacts_parser.parsers.catalog.catalog_v1 import CatalogV1

@@ -78,6 +78,7 @@ def is_within(place: Path, around: Path) -> bool:
 NAMES = ("a", "ab", "a__dead_letter", "a__rebuild", "abc", "t", "lake", "data", "checkpoints", "x")
 
 
+@pytest.mark.checks
 def test_a_folder_is_refused_where_a_table_would_be_touched_and_nowhere_else(tmp_path: Path) -> None:
     chance = random.Random(5)
     refused = 0

@@ -71,6 +71,7 @@ def compress_metadata(project: Path, lake: OpenCatalog, model: str) -> None:
         assert catalog.execute(move, (f"file://{compressed}", model)).rowcount == 1
 
 
+@pytest.mark.checks
 class TestAssumed:
     def test_every_assumption_is_said(self, run: Run, project: Path) -> None:
         configure(project, "a", "mode='upsert', keys='id', partition_by=['id']")
@@ -171,6 +172,7 @@ class TestFresh:
         assert [row.split("  ")[0] for row in rows] == ([cheapest] if cheapest else [])
 
 
+@pytest.mark.checks
 class TestMeasured:
     def test_what_the_last_commits_tell_takes_the_place_of_assumptions(
         self, run: Run, project: Path, lake: OpenCatalog
@@ -324,6 +326,7 @@ class TestBadInput:
             assert (code, len(lines(out)), err) == (0, 3, "")
 
 
+@pytest.mark.checks
 def test_the_header_of_a_compiled_file_says_what_the_command_says_offline(run: Run, project: Path) -> None:
     configure(
         project, "a", "mode='append', trigger='5 minutes', maintenance={'rewrite_data_files': {'small_files': 9}}"

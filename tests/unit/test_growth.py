@@ -113,6 +113,7 @@ class TestUnmaintained:
         assert grown(commits=0).end.metadata_bytes == 0
 
 
+@pytest.mark.checks
 class TestMaintained:
     @given(
         small_files=st.integers(4, 60),  # with four, the rewrite needs the file that the last one has left

@@ -46,6 +46,7 @@ COMPARISONS: dict[str, Callable[[Number, int], bool]] = {
 TESTS = 60
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize("kind", a_few(VALUES, 1))
 def test_both_engines_answer_alike_or_duckdb_does_not(kind: str, tmp_path: Path) -> None:
     chance = random.Random(kind)

@@ -370,6 +370,7 @@ def damage(text: str, random: Random) -> str:
     return random.choice([text[: random.randrange(len(text) + 1)], random.choice(ANYTHING), other])
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize("seed", a_few(range(12), 1))
 def test_whatever_stands_in_a_file_is_left_to_spark_and_no_defect(shop: Shop, seed: int) -> None:
     random = Random(seed)

@@ -380,6 +380,7 @@ def test_what_the_encoding_does_not_have_is_no_failure() -> None:
     assert buffer.getvalue() == b"12:03:05 Gr??e\n"
 
 
+@pytest.mark.checks
 def test_rich_is_not_loaded_where_nobody_watches() -> None:
     code = "import sys, lakesql.observe.console, lakesql.observe.jsonl; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

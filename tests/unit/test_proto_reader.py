@@ -401,6 +401,7 @@ def in_of(message: Any) -> dict[str, Any]:
     return {"a": message.a, "s": message.s}
 
 
+@pytest.mark.checks
 def test_bytes_that_were_damaged_are_what_protobuf_says_they_are() -> None:
     rng = random.Random(11)
     whole = message_of(FUZZED)(a=-2, s="ab\u00fc", r=[1, -2], ins=[{"s": "w"}], d=1.5, z=-3, y=b"\0\1", u=7, f=9)

@@ -66,6 +66,7 @@ SOURCE = Sqs(region="us-east-1", endpoint="http://127.0.0.1:9", access_key_id="k
 URL = "http://127.0.0.1:9/1/q"
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize(
     ("code", "condition"),
     [

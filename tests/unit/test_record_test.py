@@ -27,6 +27,7 @@ def refused(run: Run, *arguments: str) -> list[str]:
     return [line["condition"] for line in map(json.loads, err.splitlines()) if line["event"] == "problem"]
 
 
+@pytest.mark.checks
 def test_what_is_recorded_passes_until_the_model_changes(run: Run, shop: Path) -> None:
     code, out, err = run("test", "--record", "Monday's orders", "-s", "orders", "--records", "655")
     assert code == 0, err
@@ -89,6 +90,7 @@ def test_a_text_that_no_file_can_hold_is_not_recorded(run: Run, shop: Path) -> N
     assert refused(run, "--record", "views\uffff", "-s", "views") == ["test-not-recorded"]
 
 
+@pytest.mark.checks
 def test_nothing_is_written_where_there_is_no_answer(run: Run, shop: Path) -> None:
     before = sorted((shop / "models").rglob("*"))
     assert refused(run, "--record", "all") == ["usage"]

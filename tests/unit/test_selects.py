@@ -34,6 +34,7 @@ def find_problems(select: str) -> list[tuple[str, int, int]]:
     )
 
 
+@pytest.mark.checks
 def test_nothing_that_spark_accepts_is_refused() -> None:
     corpus = set(accepted())
     assert len(corpus) >= 300

@@ -113,6 +113,7 @@ def test_what_a_server_refuses_is_lost_and_the_rest_is_delivered() -> None:
     assert [event["eventType"] for event in receiver.events] == ["START", "START", "START", "COMPLETE"]
 
 
+@pytest.mark.checks
 def test_events_wait_for_a_server_that_comes_back() -> None:
     with Receiver(500) as receiver, opened(LineageHttp(url=receiver.url)) as sender:
         for each in runs():
@@ -204,6 +205,7 @@ def test_an_option_that_librdkafka_does_not_have_is_refused() -> None:
     assert [problem.condition for problem in raised.value.problems] == ["kafka-option"]
 
 
+@pytest.mark.checks
 def test_a_cluster_that_is_away_loses_all() -> None:
     with open_sender(LineageKafka(connection="b", topic="t"), facts, {"b": Kafka("127.0.0.1:1")}, NO_SECRETS) as sender:
         sender.drain_s = 8

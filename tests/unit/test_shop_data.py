@@ -83,6 +83,7 @@ def test_orders_arrive_late_twice_and_in_the_same_second():
     assert moved >= 2
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize("batch", [7, 100, 400, 10_000])
 def test_tables_do_not_depend_on_where_batches_end(batch):
     rows = oracle.accepted("orders")
@@ -105,6 +106,7 @@ def test_no_page_view_is_later_than_the_watermark_however_batches_are_cut():
         ahead[row["partition"]] = row["viewed_at"]
 
 
+@pytest.mark.checks
 def test_the_oracles_tables_cover_the_cases_that_tests_need():
     tables = oracle.expected_tables()
     sizes = {name: len(rows) for name, rows in tables.items()}

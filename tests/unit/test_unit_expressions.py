@@ -380,6 +380,7 @@ HELD_HERE = {exp.CurrentTimestamp, exp.CurrentDate}
 """The time, which a test sets."""
 
 
+@pytest.mark.checks
 def test_duckdb_answers_most_of_the_projects_own_selects() -> None:
     types = {"id": "int", **answered.TYPES}
     with Duck.open() as duck:

@@ -104,6 +104,7 @@ def test_a_mistyped_command_suggests_none_that_removes(capsys: pytest.CaptureFix
     assert not set(re.findall(r"\w+", fix)) & set(REMOVING)
 
 
+@pytest.mark.checks
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
