@@ -84,7 +84,7 @@ class RunningServer:
     async def stop(self) -> None:
         await asyncio.wait_for(self.client.shutdown_async(None), PATIENCE_S)
         self.client.exit(None)
-        await self.client.stop()
+        await asyncio.wait_for(self.client.stop(), PATIENCE_S)
 
 
 _LOOP = asyncio.new_event_loop()
