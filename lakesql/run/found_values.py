@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
 
 from lakesql.clock import now_ms
-from lakesql.events import Noted
+from lakesql.events import Emit, Noted
 from lakesql.graph.load_manifest import feeds_of
 from lakesql.graph.manifest import Manifest
 from lakesql.run.tables import KeptValues
 from lakesql.stream.route_values import MOST_VALUES
-
-if TYPE_CHECKING:  # which holds the values
-    from lakesql.run.context import RunContext
 
 
 class FoundValues:
@@ -66,14 +62,16 @@ def new_members(before: Manifest, now: Manifest, names: Set[str]) -> list[str]:
     return [name for name in members if name not in before.models]
 
 
-def tell_found(context: RunContext, known: Manifest, manifest: Manifest, names: Set[str], new: Collection[str]) -> bool:
+def tell_found(
+    found: FoundValues, emit: Emit, known: Manifest, manifest: Manifest, names: Set[str], new: Collection[str]
+) -> bool:
     """Emit what is to be said of the values that the batches of a run have brought; whether all have tables, or are to
     have none.
 
     `known` is the project as it was read last, `manifest` as it was read after the run, `names` are the models of the
     run, and `new` those that it is still to run.
     """
-    lost = find_lost(context.found, manifest)
+    lost = find_lost(found, manifest)
     before = {(warning.condition, warning.what) for warning in known.warnings}
     warnings = [each for each in manifest.warnings if (each.condition, each.what) not in before]
     texts = [*lost, *(f"{warning.what} {warning.fix}".strip() for warning in warnings)]
@@ -81,7 +79,7 @@ def tell_found(context: RunContext, known: Manifest, manifest: Manifest, names: 
         for name in sorted({*group.members} - known.models.keys() - {*new}):
             texts.append(f"'{name}' is not in this run: its table is made by the next one that has it")
     for text in texts:
-        context.emit(Noted(text, now_ms()))
+        emit(Noted(text, now_ms()))
     return not lost and not manifest.lacks_tables(names)
 
 

@@ -146,7 +146,7 @@ def run_selects(
     context.found.keep(context.manifest)
     manifest = reload()
     new = new_members(context.manifest, manifest, names) if jobs_by is None and not options.continuous else ()
-    succeeded = tell_found(context, known, manifest, names, new) and succeeded
+    succeeded = tell_found(context.found, context.emit, known, manifest, names, new) and succeeded
     if not new:
         return succeeded
     found = replace(context, manifest=manifest, found=FoundValues())
