@@ -27,6 +27,11 @@ def rebuilt_starts(sources: Iterable[SourceState]) -> dict[str, Position]:
     return {name: start for name, start in starts.items() if start is not None}
 
 
+def first_positions(sources: Iterable[SourceState]) -> dict[str, Position]:
+    """The first records that are there of each stream, in front of which none begins, whatever its `start`."""
+    return {source.name: source.beginning for source in sources}
+
+
 def count_between(before: Positions, after: Positions) -> int | None:
     """How many offsets lie between two positions of streams that are all topics; None where that is not known."""
     count = 0
@@ -94,10 +99,6 @@ def positions_now(sources: Iterable[SourceState], stands: Positions, topics: Map
         replaced = find_replaced(source, position, topics)
         if replaced != Replaced():
             left = {topic: offsets for topic, offsets in position.items() if topic not in replaced.gone}
-            position = {**left, **{topic: _beginning(source, topic) for topic in replaced.anew}}
+            position = {**left, **{topic: source.beginning.get(topic, {}) for topic in replaced.anew}}
         found[source.name] = position
     return found
-
-
-def _beginning(source: SourceState, topic: str) -> Position:
-    return {str(number): at for number, at in source.beginnings.get(topic, {}).items()}

@@ -61,9 +61,19 @@ class SourceState:
     find_expired: Callable[[Position], Mapping[tuple[str, str], Expired]] | None = field(default=None, compare=False)
 
     @property
+    def beginning(self) -> Position:
+        """The position in front of all that Kafka's topics have now."""
+        return position_of(self.beginnings)
+
+    @property
     def end(self) -> Position:
         """The position behind all that Kafka's topics have now."""
-        return {topic: {str(number): end for number, end in each.items()} for topic, each in self.ends.items()}
+        return position_of(self.ends)
+
+
+def position_of(offsets: Mapping[str, Mapping[int, int]]) -> Position:
+    """Offsets as checkpoints and ledgers have them: the reverse of `numbered`."""
+    return {topic: {str(number): at for number, at in each.items()} for topic, each in offsets.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,16 @@ class Files(dict[str, str]):
         self[name] = text
 
 
+def opened(sources: tuple[SourceState, ...], look: Asked, files: Files) -> QueryProgress:
+    """The progress of a query that has written no batch."""
+    found = progress(sources, look)
+    found._files, found._positions, found._backlog = files, {}, ""  # type: ignore[assignment]
+    found.identity, found.last = QueryIdentity("m", "m", TableName("lake", "shop", "m"), ""), -1
+    found._checkpoint = found._query_hash = ""
+    found._asked, found._before, found.planned = -1, {}, None
+    return found
+
+
 def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
     """Neither the table nor the origin of the checkpoint would have told it apart from one that is made again.
 
@@ -81,11 +91,8 @@ def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
     read = json.dumps({"a": {"0": 9}, "new": {"0": 5}})
     files = Files({f"offsets/{batch}": f"v1\n{{}}\n{read}" for batch in (6, 7)})
     for sources in ((SourceState("o", "kafka", {"a": "1", "new": "2"}),), (SourceState("o", "kafka", {"a": "1"}),)):
-        found = progress(sources, Asked({"a": "1", "new": "2"}))
-        found._files, found._positions, found._backlog = files, {}, ""  # type: ignore[assignment]
-        found.identity, found.last = QueryIdentity("m", "m", TableName("lake", "shop", "m"), ""), 5
-        found._checkpoint = found._query_hash = ""
-        found._asked, found._before = -1, {}
+        found = opened(sources, Asked({"a": "1", "new": "2"}), files)
+        found.last = 5
         found._origin = replace(ORIGIN, streams=("o",), topics={"a": "1"}, empty_after=5, empty_through=5)
         files.writes = 0
         for batch in (6, 7):
@@ -96,6 +103,25 @@ def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
         found.note_empty(entry)
         saved = json.loads(files["lakesql.json"])
         assert saved["topics"] == entry.topics and saved["empty_through"] == 7
+
+
+def test_the_first_batch_has_at_most_the_offsets_from_where_the_topics_begin() -> None:
+    topics = SourceState("o", "kafka", {"a": "1", "b": "2"}, {"a": {0: 100}, "b": {0: 0, 1: 40}})
+    ends = [{"a": {"0": 103}, "b": {"0": 2, "1": 40}}, {"a": {"0": 104}, "b": {"0": 2, "1": 40}}]
+    files = Files({f"offsets/{batch}": f"v1\n{{}}\n{json.dumps(end)}" for batch, end in enumerate(ends)})
+    found = opened((topics,), Asked(), files)
+    planned = []
+    for batch in (0, 0, 1):  # the first is taken again
+        found.entry(batch)
+        planned.append(found.planned)
+    assert planned == [5, 5, 1]
+
+
+def test_the_first_batch_of_files_has_no_offsets() -> None:
+    files = Files({"offsets/0": 'v1\n{}\n{"logOffset":0}'})
+    found = opened((SourceState("f", "files"),), Asked(), files)
+    found.entry(0)
+    assert found.planned is None
 
 
 def test_sources_in_another_order_cause_no_request_to_the_broker() -> None:

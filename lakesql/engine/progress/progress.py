@@ -13,7 +13,7 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
 from lakesql.errors import RunError, TransientError
 from lakesql.events import ReadRange
 from lakesql.ledger.entry import Entry, overtaken
-from lakesql.progress.position import count_between, ranges_between, topic_ids
+from lakesql.progress.position import count_between, first_positions, ranges_between, topic_ids
 from lakesql.progress.state import Origin, QueryIdentity, newest_batch
 from lakesql.progress.stored import read_offsets
 from lakesql.source.cluster import lag_of, numbered
@@ -26,9 +26,9 @@ class QueryProgress:
     """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
 
     `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
-    stand by the ledger. `planned` is how many offsets lie in the batch whose entry was asked for last, None where that
-    is not known, and `reads` is what it takes in. Spark had planned the batches up to `planned_before` when the query
-    was prepared. `look` asks for the ids of each source's topics, of which some may appear while it runs.
+    stand by the ledger. `planned` is how many offsets lie in the batch whose entry was asked for last, at most, None
+    where that is not known, and `reads` is what it takes in. Spark had planned the batches up to `planned_before` when
+    the query was prepared. `look` asks for the ids of each source's topics, of which some may appear while it runs.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class QueryProgress:
             self._save(replace(self._origin, topics=topics))
         positions = dict(zip(names, offsets, strict=True))
         if positions != self._positions:  # else it is taken again
-            self.planned = count_between(self._positions, positions)
+            self.planned = count_between({**first_positions(self._sources), **self._positions}, positions)
         if batch != self._asked:  # one is begun anew where a new schema is found in it
             self._asked, self._before = batch, self._positions
         self.reads = ranges_between(self._before, positions)

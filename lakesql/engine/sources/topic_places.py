@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from uuid import uuid4
 
@@ -14,7 +14,7 @@ from lakesql.engine.sources.broker import Broker, Brokers
 from lakesql.engine.sources.kafka import cluster_of, read_between
 from lakesql.errors import RunError
 from lakesql.source.cluster import Offsets, Topic, numbered
-from lakesql.source.stream_state import Position
+from lakesql.source.stream_state import Position, position_of
 
 GROUP_PREFIX = "spark-kafka-relation"
 """How the consumer groups of Spark's batches are called, where a connection says nothing else."""
@@ -78,8 +78,3 @@ class TopicPlaces:
 
     def _topics(self) -> Collection[Topic]:
         return self._broker.find_topics(self._stream.origin, self._stream.place).values()
-
-
-def position_of(offsets: Offsets) -> dict[str, Mapping[str, int]]:
-    """Offsets as checkpoints and ledgers have them: the reverse of `numbered`."""
-    return {topic: {str(number): at for number, at in ends.items()} for topic, ends in offsets.items()}

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame
 
 from lakesql.engine.ledger.commit import Publication, publish
 from lakesql.engine.sources.spark_source import PlannedBatches
-from lakesql.engine.sources.topic_places import TopicPlaces, position_of
+from lakesql.engine.sources.topic_places import TopicPlaces
 from lakesql.errors import TransientError
 from lakesql.ledger.entry import Snapshot
 from lakesql.progress.position import even_limit
 from lakesql.source.cluster import Offsets, find_share, lag_of, numbered
-from lakesql.source.stream_state import Position
+from lakesql.source.stream_state import Position, position_of
 
 
 class TopicBatches(PlannedBatches):
