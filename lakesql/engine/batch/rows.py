@@ -52,9 +52,8 @@ def makes_few(sink: Sink, size: BatchSize) -> bool:
 def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, size: BatchSize) -> BatchRows:
     """Run the SELECT over the records of a batch; where nothing reads its rows again, they are not made yet."""
     is_small, are_few = size < BatchSize.LARGE, makes_few(sink, size)
-    # Planned as records of a large batch are: they go by the same plan, whichever comes first.
-    records = [] if sink.select.query.stateful else sink.parsing.parse(arrived)
     with changed_settings(session, settings_of_few(session) if are_few else {}):
+        records = [] if sink.select.query.stateful else sink.parsing.parse(arrived, are_few=are_few)
         return _open_rows(sink, session, arrived, records, is_small, are_few)
 
 

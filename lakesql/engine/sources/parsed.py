@@ -88,15 +88,22 @@ def raw_records(batch: DataFrame, bindings: Sequence[StreamBinding]) -> list[tup
 
 
 class Parsing:
-    """How the batches of one query are parsed: their raw records, as `read_records` has them."""
+    """How the batches of one query are parsed: their raw records, as `read_records` has them.
+
+    Those of few records are parsed by a plan of their own, without generated code: to generate it, and to compile it,
+    takes longer than to parse them, and most tables of a group never have a large batch.
+    """
 
     def __init__(self, select: Select, bindings: tuple[StreamBinding, ...]) -> None:
         parse = partial(_parse_stream, select=select, bindings=bindings)
         self._streams = [Repeated(partial(parse, index=index)) for index in range(len(bindings))]
+        self._streams_of_few = [Repeated(partial(parse, index=index)) for index in range(len(bindings))]
 
-    def parse(self, batch: DataFrame) -> list[DataFrame]:
-        """The parsed records of each stream of a batch, with their position where the SELECT carries it."""
-        return [stream.over(batch) for stream in self._streams]
+    def parse(self, batch: DataFrame, *, are_few: bool = False) -> list[DataFrame]:
+        """The parsed records of each stream of a batch, with their position where the SELECT carries it. `are_few`: the
+        session has the settings of few rows."""
+        streams = self._streams_of_few if are_few else self._streams
+        return [stream.over(batch) for stream in streams]
 
 
 def _parse_stream(batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
