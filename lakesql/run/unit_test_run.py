@@ -251,7 +251,7 @@ class SparkTest:
             raws = [self.raw(binding, batch.get(binding.stream.name, ())) for binding in self.bound.bindings]
             arrived = pack(raws)
             progress = replace(progress_of(select.model.table), planned=sum(map(len, batch.values())))
-            write_batch(replace(sink, progress=progress), arrived, number)
+            write_batch(sink.at(progress), arrived, number)
 
         return write
 
