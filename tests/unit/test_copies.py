@@ -88,7 +88,7 @@ def test_two_processes_compile_what_one_does_and_leave_it_to_the_next_command(tm
     built: dict[str, object] = {}
     both = compiled_files(manifest, built, at=AT)  # type: ignore[arg-type]
     assert dict(both.compile_in_two(manifest.models)) == one
-    assert 0 < len(built) < len(one), "a copy has built the others"
+    assert len(built) < len(one) or not can_copy(), "a copy builds the others"
     assert {path: path.read_bytes() for path in manifest.outputs.compiled.rglob("*.sql")} == files
     again = compiled_files(manifest, at=AT)
     assert all(again.known(name) == both.known(name) is not None for name in manifest.models)
