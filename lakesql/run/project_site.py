@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from lakesql.observe.status_day import day_figures, figure_pairs
 from lakesql.observe.status_text import TONES, mark, remarks
 from lakesql.observe.text import age, iso_time
 from lakesql.plan.table_status import Known, TableStatus
+from lakesql.project.copies import can_copy, start_share
 from lakesql.project.files import shorten
 from lakesql.run.last_plan import read_last_plan
 from lakesql.secrets import find_secrets
 from lakesql.site.build import KnownBeside, build_pages
 from lakesql.site.content import DayLine, LastRun, Live, SiteContent
 from lakesql.site.graph_data import graph_data
-from lakesql.site.site_pages import render_site, site_assets
+from lakesql.site.site_pages import render_nodes, render_site, site_assets
 from lakesql.source.origin import recorded_folder
 from lakesql.stream.shown_sample import show_lines
 from lakesql.stream.stream import Stream
@@ -34,6 +35,9 @@ from lakesql.stream.stream import Stream
 SAMPLE_LINES = 5
 LONGEST_LINE = 2_000
 DAY_PARTS = 72
+
+WORTH_TWO = 300
+"""To write the pages of so many nodes takes longer than to copy the process."""
 
 MARK = ".lakesql-site"
 """The file by which a folder is known as one that holds a site: nothing else is overwritten."""
@@ -91,13 +95,8 @@ def write_site(content: SiteContent, folder: Path) -> int:
     """
     former = _former_files(folder)
     _write(folder / MARK, "".join(f"{path}\n" for path in sorted(former)).encode())  # if it breaks off, it is one still
-    secrets = find_secrets(os.environ)
-    written: list[str] = []
-    pages = 0
-    for path, text in render_site(content):
-        _write(folder / path, secrets.redact(text).encode())
-        written.append(path)
-        pages += path.endswith(".html")
+    written = [*_write_pages(folder, render_site(content)), *_write_nodes(folder, content)]
+    pages = sum(path.endswith(".html") for path in written)
     for path, asset in site_assets():
         _write(folder / path, asset)
         written.append(path)
@@ -106,6 +105,26 @@ def write_site(content: SiteContent, folder: Path) -> int:
             (folder / path).unlink()
     _write(folder / MARK, "".join(f"{path}\n" for path in sorted(written)).encode())
     return pages
+
+
+def _write_nodes(folder: Path, content: SiteContent) -> list[str]:
+    """Write the pages of nodes: of many, a copy of the process writes half."""
+    pages = content.pages
+    if len(pages) < WORTH_TWO or not can_copy():
+        return _write_pages(folder, render_nodes(content, pages))
+    half = len(pages) // 2
+    share = start_share(lambda: _write_pages(folder, render_nodes(content, pages[half:])))
+    return [*_write_pages(folder, render_nodes(content, pages[:half])), *share.wait()]
+
+
+def _write_pages(folder: Path, pages: Iterable[tuple[str, str]]) -> list[str]:
+    """Write pages, each with the path of its file; the paths."""
+    secrets = find_secrets(os.environ)
+    written = []
+    for path, text in pages:
+        _write(folder / path, secrets.redact(text).encode())
+        written.append(path)
+    return written
 
 
 def _former_files(folder: Path) -> set[str]:
@@ -132,7 +151,7 @@ def _write(path: Path, content: bytes) -> None:
 def _compile(manifest: Manifest, compiled: CompiledFiles) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
     """The compiled texts of the models that have no errors, and the errors of the others."""
     try:
-        return compiled.compile(manifest.models), ()
+        return compiled.compile_in_two(manifest.models), ()
     except ProjectError as error:
         right = [name for name in manifest.models if compiled.is_known(name)]
         return compiled.compile(right), error.problems

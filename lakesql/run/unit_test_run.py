@@ -36,7 +36,7 @@ from lakesql.engine.progress.replay import ReplayProgress, open_replay
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
-from lakesql.engine.spark.changed_settings import PLANNED_ONCE
+from lakesql.engine.spark.changed_settings import settings_of_few
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, ProjectError
@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 
+ONE_TASK = {"spark.sql.leafNodeDefaultParallelism": "1"}
+"""The setting by which rows that a test gives are read in one task, in their order."""
+
 
 @dataclass(slots=True)
 class SparkTest:
@@ -81,7 +84,7 @@ class SparkTest:
 
     def __post_init__(self) -> None:
         self.session = new_session(self.context.session)
-        for name, value in PLANNED_ONCE.items():
+        for name, value in (settings_of_few(self.session) | ONE_TASK).items():
             self.session.conf.set(name, value)
 
     def outcome(self) -> Outcome:
@@ -247,7 +250,8 @@ class SparkTest:
                 return  # a run begins no batch without a record
             raws = [self.raw(binding, batch.get(binding.stream.name, ())) for binding in self.bound.bindings]
             arrived = pack(raws)
-            write_batch(replace(sink, progress=progress_of(select.model.table)), arrived, number)
+            progress = replace(progress_of(select.model.table), planned=sum(map(len, batch.values())))
+            write_batch(sink.at(progress), arrived, number)
 
         return write
 

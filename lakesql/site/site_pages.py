@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,13 +20,11 @@ _TEMPLATES = {"model": "model.html", "stream": "stream.html", "seed": "seed.html
 
 
 def render_site(content: SiteContent) -> Iterator[tuple[str, str]]:
-    """Each page, and the data that its scripts read, with the path of its file below the site's folder."""
+    """Each page but those of nodes, and the data that scripts read, with the paths of their files below the site's
+    folder."""
     environment = _environment(content)
     yield "index.html", environment.get_template("overview.html").render(root="", here="overview")
     yield "graph.html", environment.get_template("graph.html").render(root="", here="graph")
-    node_templates = {type_: environment.get_template(name) for type_, name in _TEMPLATES.items()}
-    for page in content.pages:
-        yield page.href, node_templates[page.resource_type].render(root="../", here="", page=page)
     yield "conditions/index.html", environment.get_template("conditions.html").render(root="../", here="conditions")
     of_condition = environment.get_template("condition.html")
     for name, condition in CONDITIONS.items():
@@ -34,6 +32,14 @@ def render_site(content: SiteContent) -> Iterator[tuple[str, str]]:
         said = of_condition.render(root="../", here="", name=name, condition=condition, found=found)
         yield f"conditions/{name}.html", said
     yield "data.js", f"window.lakesqlSite = {_data(content)};\n"
+
+
+def render_nodes(content: SiteContent, pages: Iterable[NodePage]) -> Iterator[tuple[str, str]]:
+    """Some of the pages of models, streams, seeds and tables, as `render_site` does the others."""
+    environment = _environment(content)
+    templates = {type_: environment.get_template(name) for type_, name in _TEMPLATES.items()}
+    for page in pages:
+        yield page.href, templates[page.resource_type].render(root="../", here="", page=page)
 
 
 def site_assets() -> Iterator[tuple[str, bytes]]:

@@ -21,27 +21,27 @@ from lakesql.model.table_name import TableName
 GivenRecord = tuple[str | None, str | None, int, int, dict[str, str]]
 """A record's key, value, offset, time in milliseconds, and headers."""
 
-_RAW = "key string, value string, offset bigint, timestamp bigint, headers map<string,string>"
+_RAW = ("key", "value", "offset", "timestamp", "headers")
+_HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def given_records(session: SparkSession, topic: str, records: Sequence[GivenRecord]) -> DataFrame:
     """Raw records of a topic's first partition, in the shape of `read_raw`."""
-    header = (
-        "transform(map_entries(headers), it -> struct(it.key AS key, CAST(it.value AS binary) AS value)) AS headers"
+    return _local_rows(session, _RAW, [_raw_values(it) for it in records]).selectExpr(
+        "key", "value", f"{text(topic)} AS topic", "0 AS partition", "offset", "timestamp", "headers"
     )
-    return (
-        session.createDataFrame(list(records), _RAW)
-        .coalesce(1)
-        .selectExpr(
-            "CAST(key AS binary) AS key",
-            "CAST(value AS binary) AS value",
-            f"{text(topic)} AS topic",
-            "0 AS partition",
-            "offset",
-            "timestamp_millis(timestamp) AS timestamp",
-            header,
-        )
-    )
+
+
+def _raw_values(record: GivenRecord) -> tuple[str, ...]:
+    """The values of the columns `_RAW`, as SQL."""
+    key, value, offset, timestamp_ms, headers = record
+    entries = (f"struct({text(name)} AS key, {_binary(it)} AS value)" for name, it in headers.items())
+    listed = f"CAST(array({', '.join(entries)}) AS {_HEADERS})"
+    return _binary(key), _binary(value), f"{offset}L", f"timestamp_millis({timestamp_ms}L)", listed
+
+
+def _binary(value: str | None) -> str:
+    return "NULL" if value is None else f"X'{value.encode().hex()}'"
 
 
 def given_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> DataFrame:
@@ -134,8 +134,17 @@ def _row_type(session: SparkSession, table: TableName) -> T.StructType:
 
 
 def _read_json(session: SparkSession, texts: Sequence[str], schema: T.StructType) -> DataFrame:
-    frame = session.createDataFrame([(each,) for each in texts], "v string").coalesce(1)
+    frame = _local_rows(session, ("v",), [(text(each),) for each in texts])
     return frame.select(F.from_json("v", schema, {"mode": "FAILFAST"}).alias("r")).select("r.*")
+
+
+def _local_rows(session: SparkSession, names: Sequence[str], rows: Sequence[Sequence[str]]) -> DataFrame:
+    """Rows of values that are written as SQL, which the driver holds: to look at them takes no job.
+
+    After them stands a row of NULLs, which is left out: any column may be NULL then, whatever the rows have.
+    """
+    values = ", ".join(f"({', '.join(row)})" for row in [*rows, ["NULL"] * len(names)])
+    return session.sql(f"SELECT * FROM VALUES {values} AS given ({', '.join(names)})").limit(len(rows))
 
 
 def _plain(value: Any) -> Any:

@@ -70,6 +70,12 @@ class Sink:
         """This sink for one batch, whose streams have these bindings."""
         return self if bindings is self.bindings else replace(self, bindings=bindings)
 
+    def at(self, progress: QueryProgress | ReplayProgress) -> Sink:
+        """This sink with another progress: its batches are parsed as they were before."""
+        made = replace(self, progress=progress)
+        object.__setattr__(made, "parsing", self.parsing)
+        return made
+
     @property
     def model(self) -> Model:
         """The model whose batches these are."""

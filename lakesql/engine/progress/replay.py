@@ -17,16 +17,14 @@ class ReplayProgress:
     """A replay whose id stands in the place of a checkpoint's, after the replay `follows` of the table's ledger.
 
     Its entry has a name of its own, so that the model's query does not see it: its batches are counted as before.
+    `planned` is how many records the batch has, if that is known.
     """
 
     identity: QueryIdentity
     checkpoint: str
     follows: Batch | None
     query_hash: str
-
-    @property
-    def planned(self) -> None:
-        """How many offsets lie in the batch: it has none."""
+    planned: int | None = None
 
     @property
     def reads(self) -> tuple[ReadRange, ...]:
