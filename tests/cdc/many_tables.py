@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psycopg import sql
@@ -15,6 +15,8 @@ from tests.servers.postgres import Postgres
 
 SIGNALS = "public.debezium_signal"
 SCHEMAS = ("public", "Sales")
+RENAMED = {f"{schema}.Orders": f"{schema}_capital_orders" for schema in SCHEMAS}
+"""What the group calls tables whose names differ from another's by capitals."""
 TABLE_NAMES = (
     *("orders", "Orders", "line items", 'quo"ted', "select", "größe", "a-b", "a$b", "UPPER", "x" * 50),
     *("order", "users", "1st", "camelCase", "trailing_", "_leading"),
@@ -44,7 +46,8 @@ def quoted(*parts: str) -> str:
 @dataclass(slots=True)
 class Table:
     """One table, its columns in their order, and those of its key. `leaves` are its partitions, whose topics have its
-    changes where these are not published as the root's. `unread` are why rows of it have changed without an event."""
+    changes where these are not published as the root's. `unread` are why rows of it have changed without an event.
+    `is_parent`: another inherits from it, which `is_child`."""
 
     schema: str
     name: str
@@ -52,11 +55,18 @@ class Table:
     columns: dict[str, Kind] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     is_partitioned: bool = False
+    is_parent: bool = False
+    is_child: bool = False
 
     @property
     def full(self) -> str:
         """As SQL names it."""
         return quoted(self.schema, self.name)
+
+    @property
+    def own(self) -> str:
+        """As SQL names it where the rows of tables that inherit from it are not meant."""
+        return f"ONLY {self.full}" if self.is_parent else self.full
 
     @property
     def source(self) -> str:
@@ -66,7 +76,7 @@ class Table:
     @property
     def member(self) -> str:
         """What the group calls it, unless something else has this name."""
-        return re.sub(r"[^A-Za-z0-9_]", "_", f"{self.schema}_{self.name}")
+        return RENAMED.get(self.source) or re.sub(r"[^A-Za-z0-9_]", "_", f"{self.schema}_{self.name}")
 
     @property
     def others(self) -> list[str]:
@@ -105,6 +115,22 @@ class Database:
         """So many tables with rows."""
         for _ in range(count):
             self.make_table()
+        for _ in range(count // 10):
+            self._make_child()
+
+    def _make_child(self) -> None:
+        """A table that inherits the columns of another, with rows and a key of its own."""
+        parent = next(table for table in self.tables if not (table.is_partitioned or table.is_parent or table.is_child))
+        parent.is_parent = True
+        name = f"parent{len(self.tables)}"  # one that stands as it is in the settings of the connector
+        self.run(f"ALTER TABLE {parent.full} RENAME TO {name}")
+        parent.name = name
+        child = replace(parent, name=f"{parent.name} child", is_parent=False, is_child=True, unread=[])
+        child.columns = {**parent.columns, "own": KINDS[0]}
+        key = f"PRIMARY KEY ({', '.join(map(quoted, child.key))})"
+        self.run(f"CREATE TABLE {child.full} (own smallint, {key}) INHERITS ({parent.full})")
+        self.tables.append(child)
+        self.run(*(self.insert(child) for _ in range(4)))
 
     def make_table(self) -> Table:
         """One table of a random shape, with some rows."""
@@ -169,7 +195,7 @@ class Database:
     def _statement(self, table: Table) -> str:
         kinds = [self.insert, self.insert, self.insert, self.update, self.update, self.delete, self.move]
         if self.chance.random() < 0.02:
-            return f"TRUNCATE {table.full}"
+            return f"TRUNCATE {table.own}"
         return self.chance.choice(kinds)(table)
 
     def literal(self, table: Table, column: str) -> str:
@@ -193,11 +219,11 @@ class Database:
             return self.delete(table)
         some = self.chance.sample(table.others, self.chance.randrange(1, len(table.others) + 1))
         values = ", ".join(f"{quoted(name)} = {self.literal(table, name)}" for name in some)
-        return f"UPDATE {table.full} SET {values} WHERE {self._where(table)}"
+        return f"UPDATE {table.own} SET {values} WHERE {self._where(table)}"
 
     def delete(self, table: Table) -> str:
         """A row."""
-        return f"DELETE FROM {table.full} WHERE {self._where(table)}"
+        return f"DELETE FROM {table.own} WHERE {self._where(table)}"
 
     def move(self, table: Table) -> str:
         """Another key for a row, where no row has that one."""
@@ -207,9 +233,9 @@ class Database:
             f"other.{quoted(name)} = {value if name == column else f'it.{quoted(name)}'}" for name in table.key
         )
         return (
-            f"UPDATE {table.full} AS it SET {quoted(column)} = {value} "
+            f"UPDATE {table.own} AS it SET {quoted(column)} = {value} "
             f"WHERE {self._where(table, 'it.', len(table.key))} "
-            f"AND NOT EXISTS (SELECT 1 FROM {table.full} AS other WHERE {same})"
+            f"AND NOT EXISTS (SELECT 1 FROM {table.own} AS other WHERE {same})"
         )
 
     def _where(self, table: Table, prefix: str = "", parts: int = 1) -> str:
@@ -226,7 +252,7 @@ class Database:
             *(self._rename_column, self._rename_table, self._drop_table, self._new_table, self._truncate),
         ]
         while True:
-            table = self.chance.choice(self.tables)
+            table = self.chance.choice([each for each in self.tables if not (each.is_parent or each.is_child)])
             done = self.chance.choice(choices)(table)
             if done:
                 return f"{table.source}: {done}"
@@ -288,7 +314,7 @@ class Database:
         return f"after it {self.make_table().source} was made"
 
     def _truncate(self, table: Table) -> str:
-        self.run(f"TRUNCATE {table.full}", self.insert(table))
+        self.run(f"TRUNCATE {table.own}", self.insert(table))
         return "truncated"
 
     # What the connector is asked for
@@ -305,6 +331,10 @@ class Database:
             table.unread.clear()
         self.signal([*asked, Table("public", "marks", ("id",))])
         return [table.source for table in asked]
+
+    def read_all_again(self) -> None:
+        """Ask for an incremental snapshot of all tables but of those others inherit from, of whose rows it has all."""
+        self.signal([table for table in self.tables if not table.is_parent])
 
     def signal(self, tables: list[Table]) -> None:
         """Ask for an incremental snapshot of tables."""
@@ -324,7 +354,7 @@ class Database:
         with self.server.connect() as connection:
             for setting in ("timezone = 'UTC'", "datestyle = 'ISO'", "bytea_output = 'hex'"):
                 connection.execute(f"SET {setting}")
-            found = connection.execute(f"SELECT {', '.join(shown)} FROM {table.full}").fetchall()
+            found = connection.execute(f"SELECT {', '.join(shown)} FROM {table.own}").fetchall()
         kinds = list(table.columns.values())
         rows = [
             [None if text is None else plain(kind.read(text)) for text, kind in zip(row, kinds, strict=True)]
