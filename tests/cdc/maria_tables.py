@@ -58,7 +58,6 @@ KINDS = (
     Kind("json", ("'{\"a\": [1, 2.50]}'", "'null'", "'\"é\"'"), str, TEXT),
     Kind("time", ("'07:30:00'", "'-00:00:01'", "'100:00:00'"), str, TEXT),
     Kind("uuid", ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",), str, TEXT),
-    Kind("inet6", ("'::1'", "'2001:db8::ff00:42:8329'"), str, TEXT),
 )
 WIDER = {
     "int": next(kind for kind in KINDS if kind.sql == "bigint"),
