@@ -193,7 +193,7 @@ class Database:
                 self.run(*statements)
 
     def _statement(self, table: Table) -> str:
-        kinds = [self.insert, self.insert, self.insert, self.update, self.update, self.delete, self.move]
+        kinds = [self.insert, self.insert, self.insert, self.update, self.update, self.delete, self.move, self.swap]
         if self.chance.random() < 0.02:
             return f"TRUNCATE {table.own}"
         return self.chance.choice(kinds)(table)
@@ -237,6 +237,18 @@ class Database:
             f"WHERE {self._where(table, 'it.', len(table.key))} "
             f"AND NOT EXISTS (SELECT 1 FROM {table.own} AS other WHERE {same})"
         )
+
+    def swap(self, table: Table) -> str:
+        """Two rows change keys with each other, or all rows that can have a larger one."""
+        name = quoted(table.key[0])
+        if table.key not in (("id",), ("Id",)):
+            return self.move(table)
+        if self.chance.random() < 0.3:
+            taken = f"SELECT 1 FROM {table.own} AS other WHERE other.{name} = it.{name} + 4"
+            return f"UPDATE {table.own} AS it SET {name} = {name} + 4 WHERE {name} < 12 AND NOT EXISTS ({taken})"
+        one, other = self.chance.sample(table.columns[table.key[0]].literals, 2)
+        steps = ((one, "-1"), (other, one), ("-1", other))
+        return "; ".join(f"UPDATE {table.own} SET {name} = {new} WHERE {name} = {old}" for old, new in steps)
 
     def _where(self, table: Table, prefix: str = "", parts: int = 1) -> str:
         return " AND ".join(

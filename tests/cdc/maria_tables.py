@@ -184,7 +184,7 @@ class MariaDatabase:
             self.run("BEGIN", *some, "ROLLBACK" if self.chance.random() < 0.1 else "COMMIT")
 
     def _statement(self, table: Table) -> str:
-        return self.chance.choice([self.insert, self.insert, self.update, self.update, self.delete])(table)
+        return self.chance.choice([self.insert, self.insert, self.update, self.update, self.delete, self.swap])(table)
 
     def insert(self, table: Table) -> str:
         """A row in the place of the one that has its key, or another state of that one."""
@@ -202,6 +202,14 @@ class MariaDatabase:
             f"UPDATE {ignore}{quoted(table.name)} SET {quoted(column)} = {self._value(table, column)} "
             f"WHERE {self._where(table)}"
         )
+
+    def swap(self, table: Table) -> str:
+        """Two rows change keys with each other."""
+        if table.key != ("id",):
+            return self.update(table)
+        one, other = self.chance.sample(table.columns["id"].literals, 2)
+        steps = ((one, "-1"), (other, one), ("-1", other))
+        return "; ".join(f"UPDATE {quoted(table.name)} SET id = {new} WHERE id = {old}" for old, new in steps)
 
     def delete(self, table: Table) -> str:
         """Some rows."""
