@@ -47,13 +47,14 @@ def quoted(*parts: str) -> str:
 class Table:
     """One table, its columns in their order, and those of its key. `leaves` are its partitions, whose topics have its
     changes where these are not published as the root's. `unread` are why rows of it have changed without an event.
-    `is_parent`: another inherits from it, which `is_child`."""
+    `required` are columns that may not be NULL. `is_parent`: another inherits from it, which `is_child`."""
 
     schema: str
     name: str
     key: tuple[str, ...]
     columns: dict[str, Kind] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    required: set[str] = field(default_factory=set)
     is_partitioned: bool = False
     is_parent: bool = False
     is_child: bool = False
@@ -125,7 +126,14 @@ class Database:
         name = f"parent{len(self.tables)}"  # one that stands as it is in the settings of the connector
         self.run(f"ALTER TABLE {parent.full} RENAME TO {name}")
         parent.name = name
-        child = replace(parent, name=f"{parent.name} child", is_parent=False, is_child=True, unread=[])
+        child = replace(
+            parent,
+            name=f"{parent.name} child",
+            is_parent=False,
+            is_child=True,
+            unread=[],
+            required=set(parent.required),
+        )
         child.columns = {**parent.columns, "own": KINDS[0]}
         key = f"PRIMARY KEY ({', '.join(map(quoted, child.key))})"
         self.run(f"CREATE TABLE {child.full} (own smallint, {key}) INHERITS ({parent.full})")
@@ -171,6 +179,7 @@ class Database:
         text = f"{quoted(column)} {kind.sql}"
         if column not in table.key and chance.random() < 0.2:
             text += f" NOT NULL DEFAULT {kind.literals[0]}"
+            table.required.add(column)
         elif column not in table.key and chance.random() < 0.2:
             text += f" DEFAULT {kind.literals[-1]}"
         return text
@@ -199,9 +208,11 @@ class Database:
         return self.chance.choice(kinds)(table)
 
     def literal(self, table: Table, column: str) -> str:
-        """A value of a column, or DEFAULT."""
+        """A value of a column, DEFAULT, or NULL where it may be."""
         if column not in table.key and self.chance.random() < 0.1:
             return "DEFAULT"
+        if column not in (*table.key, *table.required) and self.chance.random() < 0.1:
+            return "NULL"
         return self.chance.choice(table.columns[column].literals)
 
     def insert(self, table: Table) -> str:
@@ -282,6 +293,7 @@ class Database:
         if len(table.others) < 2:
             return None
         name = self.chance.choice(table.others)
+        table.required.discard(name)
         self.run(f"ALTER TABLE {table.full} DROP COLUMN {quoted(name)}")
         del table.columns[name]
         return f"drop {name}"
@@ -300,9 +312,11 @@ class Database:
         if not table.others:
             return None
         name = self.chance.choice(table.others)
-        new = next(new for new in (f"Renamed {n}" for n in range(99)) if new not in table.columns)
+        new = next(new for new in (f"Renamed {n}" for n in range(99)) if new not in (*table.columns, *table.required))
         self.run(f"ALTER TABLE {table.full} RENAME {quoted(name)} TO {quoted(new)}")
         table.columns = {new if column == name else column: kind for column, kind in table.columns.items()}
+        if name in table.required:
+            table.required.add(new)
         table.unread.append(f"{name} is {new}")
         return f"rename {name} to {new}"
 

@@ -19,7 +19,7 @@ from tests.servers.postgres import Postgres
 from tests.servers.process import running
 from tests.servers.runner import Runner
 
-CONVERTER = {"": JSON, ".schemas.enable": "true"}
+CONVERTER = {"": JSON, ".schemas.enable": "true", ".replace.null.with.default": "false"}
 NAME = "many"
 
 

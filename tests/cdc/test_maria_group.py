@@ -54,6 +54,7 @@ def connector_of(mariadb: MariaDb, broker: Broker) -> dict[str, str]:
         "key.converter.schemas.enable": "true",
         "value.converter": JSON,
         "value.converter.schemas.enable": "true",
+        "value.converter.replace.null.with.default": "false",
     }
 
 
