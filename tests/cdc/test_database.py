@@ -62,7 +62,8 @@ def test_each_table_is_what_the_database_says(
     chance, database = random.Random(option("--database-seed")), Database(postgres, option("--database-seed"))
     database.make_tables(option("--database-tables"))
     postgres.execute(f"CREATE PUBLICATION {NAME} FOR ALL TABLES WITH (publish_via_partition_root = true)")
-    mirror = make_mirror(tmp_path / "project", own_broker, NAME, exclude=["public.debezium_signal"], rename=RENAMED)
+    rename = {table.source: table.member for table in database.tables if table.source in RENAMED}
+    mirror = make_mirror(tmp_path / "project", own_broker, NAME, exclude=["public.debezium_signal"], rename=rename)
     runner, connector = Runner(mirror.directory, GROUP), connector_of(postgres, database)
     with feeding(NAME, postgres, own_broker, tmp_path / "connect", "debezium-postgres", connector) as feed:
         scene = Scene(database, feed, mirror, runner, f"{NAME}.public.marks", tmp_path / "told.txt")

@@ -64,7 +64,8 @@ def test_each_table_of_mariadb_is_what_it_says(
     option = pytestconfig.getoption
     chance, database = random.Random(option("--database-seed")), MariaDatabase(mariadb, option("--database-seed"))
     database.make_tables(option("--database-tables"))
-    mirror = make_mirror(tmp_path / "project", own_broker, NAME, exclude=[SIGNALS], rename=RENAMED)
+    rename = {table.source: table.member for table in database.tables if table.source in RENAMED}
+    mirror = make_mirror(tmp_path / "project", own_broker, NAME, exclude=[SIGNALS], rename=rename)
     runner, connector = Runner(mirror.directory, GROUP), connector_of(mariadb, own_broker)
     with feeding(NAME, mariadb, own_broker, tmp_path / "connect", "debezium-mariadb", connector) as feed:
         scene = Scene(database, feed, mirror, runner, f"{NAME}.shop.marks", tmp_path / "told.txt")
