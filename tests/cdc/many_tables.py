@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import sql
 
-from tests.cdc.shapes import DAY, KINDS, LARGE, NARROW, STAMP, WIDENED, ZONED, Kind, plain
+from tests.cdc.shapes import DAY, KINDS, LARGE, NARROW, STAMP, UNSCALED, WIDENED, ZONED, Kind, plain
 from tests.servers.postgres import Postgres
 
 SIGNALS = "public.debezium_signal"
@@ -33,7 +33,7 @@ KEYS = {
     "uid": Kind("uuid", tuple(f"'a0eebc99-9c0b-4ef8-bb6d-0000000000{number:02}'" for number in range(12))),
     "day": Kind("date", tuple(f"'2026-01-{day:02}'" for day in range(1, 9)), DAY.read),
     "cents": Kind("numeric(10,2)", ("0.10", "0.20", "1.00", "-5.55"), NARROW.read),
-    "amount": Kind("numeric", ("1.5", "1.50", "0", "0.00", "-12345678901234567890.125", "1e10")),
+    "amount": Kind("numeric", ("1.5", "1.50", "0", "0.00", "-12345678901234567890.125", "1e10"), UNSCALED.read),
     "ratio": Kind("double precision", ("0.1", "1e300", "-2.5", "0", "'Infinity'"), float),
     "at": Kind("timestamp", ("'2026-01-02 03:04:05.000006'", "'1969-12-31 23:59:59.9'", "'2026-01-02'"), STAMP.read),
     "seen": Kind("timestamptz", ("'2026-01-02 03:04:05+05:30'", "'1999-01-01 00:00:00.1Z'"), ZONED.read),
