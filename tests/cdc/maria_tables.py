@@ -72,7 +72,7 @@ KEYS = {
     "code": Kind("varchar(10)", ("'k1'", "'k2'", "'k3'", "''", "' k1'", "'é'"), str, TEXT),
     "day": Kind("date", tuple(f"'2026-01-{day:02}'" for day in range(1, 9)), date.fromisoformat, TEXT),
     "cents": Kind("decimal(10,2)", ("0.10", "0.20", "1.00", "-5.55"), Decimal, TEXT),
-    "uid": Kind("uuid", tuple(f"'a0eebc99-9c0b-4ef8-bb6d-0000000000{n:02}'" for n in range(6)), str, TEXT),
+    "uid": Kind("uuid", tuple(f"'a0eebc99-9c0b-4ef8-bb6d-0000000000{n:02}'" for n in range(1, 7)), str, TEXT),
 }
 KEY_CHOICES = (("id",), ("id",), ("code",), ("id", "part"), ("code", "day"), ("cents", "id"), ("uid",))
 RENAMED = {"shop.ORDERS": "capital_orders"}
