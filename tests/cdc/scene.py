@@ -189,11 +189,16 @@ class Scene:
             wanted, has = self.database.rows(table), self.mirror.rows(table.member, list(table.columns))
             if wanted == has or not (wanted or has):
                 continue
-            lacks = [row for row in wanted if row not in (has or ())]
-            more = [row for row in has or () if row not in wanted]
+            lacks = [_shown(row) for row in wanted if row not in (has or ())]
+            more = [_shown(row) for row in has or () if row not in wanted]
             columns = [f"{name} {kind.sql}" for name, kind in table.columns.items()]
             counts = f"{len(wanted)} rows, {len(has or ())} here"
             found[table.source] = (
                 f"{columns}: {counts}, lacks {lacks[:3]}, has {'no such table' if has is None else more[:3]}"
             )
         return found
+
+
+def _shown(row: list[Any]) -> list[str]:
+    """A row, without most of its long values."""
+    return [text if len(text := repr(value)) < 80 else f"{text[:70]}… {len(text)}" for value in row]
