@@ -33,7 +33,7 @@ def names_of_tables(
     group: ModelGroup, tables: Sequence[SourceTable], problems: list[Problem], remarks: list[Problem]
 ) -> dict[str, SourceTable]:
     """The tables by what their models are called. `problems` hears of two of one name, and of names without a table;
-    `remarks` where the second of the two is not declared, or the name is one of a route's values."""
+    `remarks` where the second of the two is not declared, or not all that may be there is known."""
     names: dict[str, SourceTable] = {}
     folded: dict[str, SourceTable] = {}
     for table in sorted(tables, key=lambda each: not each.is_declared):
@@ -55,13 +55,25 @@ def names_of_tables(
             _refuse(group, table, Problem("bad-name", what, "", fix, group.place), problems, remarks)
         else:
             names[name] = table
-    there = {table.name for table in tables}
-    for missing in group.tables.rename.keys() - there if tables else ():
-        what = f"'{missing}', which '{group.name}' renames, is no table of stream '{group.stream}'."
-        problem = Problem("unknown-source-table", what, "", did_you_mean(missing, there), group.place)
-        # Which values a route has is known of the newest records, and another machine has seen others.
-        (remarks if group.tables.route else problems).append(problem)
+    if tables:
+        _check_renamed(group, tables, problems, remarks)
     return names
+
+
+def _check_renamed(
+    group: ModelGroup, tables: Sequence[SourceTable], problems: list[Problem], remarks: list[Problem]
+) -> None:
+    """Say which names `rename` has that no table has: an error where files declare them all.
+
+    Of a route the newest records alone are known, and of a feed the tables that have had a row.
+    """
+    there = {table.name for table in tables}
+    is_found = any(not table.is_declared for table in tables)
+    why = "A table is known once its topic has a row of it." if is_found and not group.tables.route else ""
+    for missing in group.tables.rename.keys() - there:
+        what = f"'{missing}', which '{group.name}' renames, is no table of stream '{group.stream}'."
+        problem = Problem("unknown-source-table", what, why, did_you_mean(missing, there), group.place)
+        (remarks if is_found or group.tables.route else problems).append(problem)
 
 
 def _say_bad_name(group: ModelGroup, table: SourceTable, name: str) -> str:

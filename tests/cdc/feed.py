@@ -82,7 +82,8 @@ def wait_for(feed: Feed[Database], topic: str, text: str, within_s: float = ARRI
                     return events
     finally:
         consumer.close()
-    raise AssertionError(f"{text} is not in {topic} after {within_s} s")
+    said = [line for line in feed.connect.output.read_text(errors="replace").splitlines() if " ERROR " in line]
+    raise AssertionError(f"{text} is not in {topic} after {within_s} s; {said[-3:]}")
 
 
 def wait_for_changes(feed: Feed[Database], topic: str, insert: Callable[[int], None]) -> None:

@@ -57,6 +57,8 @@ class Mirror:
 
     def dead_letters(self) -> dict[str, list[str]]:
         """The reasons of dead letters, by the tables that lack them."""
+        if not self.catalog.iceberg.namespace_exists("t"):
+            return {}
         names = [name for *_, name in self.catalog.iceberg.list_tables("t") if name.endswith("__dead_letter")]
         found = {name: self.catalog.iceberg.load_table(("t", name)).scan().to_arrow().to_pylist() for name in names}
         return {name: [row["reason"] for row in rows] for name, rows in found.items() if rows}

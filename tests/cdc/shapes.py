@@ -37,6 +37,11 @@ def _money(text: str) -> Decimal:
     return -number if "-" in text or "(" in text else number
 
 
+def _unscaled(text: str) -> str:
+    """A number without a scale, as Debezium writes it: without the zeros at its end."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def _items(read: Callable[[Any], Any]) -> Callable[[str], Any]:
     """What an array's JSON has, each item read."""
 
@@ -67,6 +72,7 @@ NARROW, WIDE = (
     Kind("numeric(8,2)", ("0", "1.50", "-0.01", "999999.99"), Decimal),
     Kind("numeric(38,10)", ("0", "1.5", "-9999999999999999999999999999.9999999999", "0.0000000001"), Decimal),
 )
+UNSCALED = Kind("numeric", ("0", "1.500", "-123456789012345678901234567890.125", "1e10", "0.00000001"), _unscaled)
 STAMP, ZONED = (
     Kind(
         "timestamp", ("'2026-01-02 03:04:05.000006'", "'1969-12-31 23:59:59.9'", "'0001-01-01'"), datetime.fromisoformat
@@ -77,7 +83,7 @@ STAMP, ZONED = (
 KINDS: tuple[Kind, ...] = (
     *(SMALL, WHOLE, LONG, REAL, DOUBLE, TEXT, SHORT, LARGE, NARROW, WIDE, DAY, STAMP, ZONED),
     Kind("numeric(5,0)", ("0", "99999", "-1"), Decimal),
-    Kind("numeric", ("0", "1.5", "-123456789012345678901234567890.125", "1e10", "0.00000001")),
+    UNSCALED,
     Kind("char(6)", ("'ab'", "''", "'abcdef'")),
     Kind("bytea", (r"'\x'", r"'\x00ff10'", "decode(repeat('ab', 3000), 'hex')"), lambda text: bytes.fromhex(text[2:])),
     Kind("boolean", ("true", "false"), lambda text: text == "t"),

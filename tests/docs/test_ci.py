@@ -159,6 +159,8 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
         "tests/feeds --feed-seeds 10000",
         "tests/cdc/test_database.py --database-tables 60 --database-rounds 40 --database-kills 20 "
         "--database-seed $RANDOM",
+        "tests/cdc/test_maria_group.py --database-tables 50 --database-rounds 40 --database-kills 20 "
+        "--database-seed $RANDOM",
         "tests/views/test_random_selects.py --view-seeds 10000",
         "tests/spark/test_view_rounds.py --lake-seeds 100",
         "tests/crash/test_day.py --day-commits 1440",

@@ -21,7 +21,7 @@ from tests.servers.process import JAVA_FLAGS, LOOPBACK, free_ports, kill, spawn,
 USER, PASSWORD = "reader", "LeMotDePasse"
 """Whom the listener `SASL` knows."""
 STORE_PASSWORD = "changeit"
-STARTS_WITHIN_S = 60
+STARTS_WITHIN_S = 180
 
 
 @dataclass(frozen=True, slots=True)

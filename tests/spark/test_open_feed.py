@@ -274,3 +274,23 @@ def test_a_column_that_changes_do_not_have_any_more_is_told(project: Project) ->
     assert project.rows("m") == [{"id": 1, "twice": None}]
     (told,) = ran.of(ColumnsAbsent)
     assert (told.model, told.batch, told.changes, told.absent, told.undeclared) == ("m", 1, 1, ("twice",), ())
+
+
+def test_a_tombstone_whose_key_is_a_decimal_is_read_as_the_feed_writes_it(project: Project) -> None:
+    """Beside keys no schema stands, as `key.converter.schemas.enable=false` has it; each delete has its tombstone."""
+    feed(project)
+    kinds = {"id": decimal(10, 2), "v": TEXT}
+    ids = ["AN4=", "AZo=", "9g=="]  # 2.22, 4.10, -0.10
+
+    def bare(record: Fields) -> Fields:
+        return Fields(record, key=record["key"]["payload"])
+
+    rows = [bare(change("c", {"id": each, "v": each}, **kinds)) for each in ids]
+    kinds["id"] = decimal(12, 2)  # the key is widened
+    gone = bare(change("d", {"id": ids[0], "v": None}, **kinds))
+    project.record("s", [*rows, gone, Fields(key={"id": ids[0]}, value=None), Fields(key={"id": ids[1]}, value=None)])
+
+    project.run().check()
+
+    assert project.rows("m") == [{"id": Decimal("-0.10"), "v": ids[2]}]
+    assert project.reasons("m") == {}

@@ -252,6 +252,14 @@ def test_a_table_that_was_only_truncated_is_not_known_yet(tmp_path: Path) -> Non
     assert (table.key, len(table.schema_fields)) == (("id",), 1)
 
 
+def test_a_name_for_a_table_that_no_row_has_come_of_stops_no_other(tmp_path: Path) -> None:
+    """One that is empty is not in the feed."""
+    write_recorded(tmp_path, "new")
+    manifest = load(tmp_path, {"streams/shop.yml": FEED}, rename={"public.empty": "later", "public.new": "renamed"})
+    assert [(warning.condition, bool(warning.why)) for warning in manifest.warnings] == [("unknown-source-table", True)]
+    assert [*manifest.models] == ["mirror.renamed"] and not manifest.lacks_tables(manifest.models)
+
+
 def write_recorded(folder: Path, table: str, column: str = "id", topic: str = "") -> None:
     """A record of a table that no file declares."""
     place = folder / "recorded" / f"shop.public.{topic or table}"

@@ -152,7 +152,7 @@ def _may_be_coded(contract: Contract) -> Column:
         return F.lit(True)
     signs = (F.col("value").contains(F.lit(sign)) for sign in _SIGNS)
     found = reduce(or_, signs, F.col("key").contains(F.lit(_SIGNS[0])))
-    return F.coalesce(found, F.lit(False))
+    return F.coalesce(found, F.col("value").isNull())  # a tombstone's key may be, though nothing stands beside it
 
 
 _SIGNS = (b'"scale"', b'Time"')

@@ -14,7 +14,7 @@ from lakesql.compile.log_positions import LATE_READ, READ_BY_SNAPSHOT
 from lakesql.engine.records.parse import as_text, from_json
 from lakesql.engine.records.source_tables import table_of
 from lakesql.names import CORRUPT
-from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
+from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR, FieldSchema
 
 _SOURCE_TEXTS = (
     *("connector", "db", "schema", "table", "collection", "file", "snapshot", "txId"),
@@ -105,6 +105,13 @@ def kind_text(kind: Column) -> Column:
     """The text of the `FieldSchema` that a value of `KINDS` is."""
     parts = (kind["parameters"][_PARAMETERS[part]] if part in _PARAMETERS else kind[part] for part in FIELD_PARTS)
     return F.concat_ws(SEPARATOR, *(F.coalesce(part, F.lit("")) for part in parts))
+
+
+def field_kind(field: FieldSchema) -> dict[str, object]:
+    """The JSON of the value of `KINDS` of which this is the `FieldSchema`."""
+    said = {part: getattr(field, part) for part in FIELD_PARTS if getattr(field, part)}
+    parameters = {_PARAMETERS[part]: said.pop(part) for part in _PARAMETERS if part in said}
+    return {**said, "parameters": parameters}
 
 
 def debezium_field(event: Head, name: str) -> Column:

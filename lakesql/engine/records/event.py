@@ -5,6 +5,8 @@ A further envelope is a file with its event, and a case in each function here.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
@@ -22,7 +24,15 @@ from lakesql.engine.records.change_values import (
     row_texts,
     shaped,
 )
-from lakesql.engine.records.debezium import KINDS, Head, by_name, debezium_event, debezium_field, place_of
+from lakesql.engine.records.debezium import (
+    KINDS,
+    Head,
+    by_name,
+    debezium_event,
+    debezium_field,
+    field_kind,
+    place_of,
+)
 from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_schema, is_added
 from lakesql.engine.records.dms import dms_event, is_flat_op
 from lakesql.engine.records.json_text import bound, members, value_of
@@ -30,6 +40,7 @@ from lakesql.engine.records.parse import Contract, columns_of, from_json
 from lakesql.engine.records.source_tables import is_of
 from lakesql.engine.records.unknown_fields import find_unknown, has_structs, untold_record
 from lakesql.names import CHANGE, ROW, UNKNOWN_FIELDS
+from lakesql.stream.feed_schema import parse_field
 from lakesql.stream.stream import Envelope
 
 EVENT = "_lakesql_event"
@@ -65,7 +76,7 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     first, event = _event(texts, contract)
     key_kinds = by_name(F.from_json(key_schema, T.ArrayType(KINDS.valueType)))
     is_by_key = (op_of() == "d") & before.isNull()
-    said = {ROW_KINDS: F.coalesce(F.when(is_by_key, key_kinds), F.col(EVENT)["kinds"])}
+    said = {ROW_KINDS: F.coalesce(F.when(is_by_key, key_kinds), F.col(EVENT)["kinds"], *_known_kinds(contract))}
     of_tables = [{EVENT: _event_of_tables(contract)}] if contract.source_table else []
     stages = [*first, {EVENT: event}, *of_tables, {EVENT: _event_as_written(contract)}, said]
     if has_nested(contract):
@@ -76,6 +87,18 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     kinds = F.col(ROW_KINDS)
     values = [read_values(name, F.col(shape), sent, kinds, contract) for name, (shape, sent) in rows.items()]
     return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
+
+
+def _known_kinds(contract: Contract) -> list[Column]:
+    """What the stream knows of its columns, for a key beside which no schema stands; nothing of a column that was
+    written in several ways, as nobody knows in which of them the key is."""
+    fields = {field.field: field for field in map(parse_field, contract.schema_fields)}
+    written = {(it.field, it.name, it.scale) for it in map(parse_field, contract.schema_fields)}
+    ways = Counter(name for name, *_ in written)
+    kinds = [field_kind(field) for name, field in fields.items() if ways[name] == 1]
+    if not kinds:
+        return []
+    return [by_name(F.from_json(F.lit(json.dumps(kinds)), T.ArrayType(KINDS.valueType)))]
 
 
 def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column]], Column]:
