@@ -88,8 +88,8 @@ def make_mirror(directory: Path, broker: Broker, prefix: str, **tables: Any) -> 
 
 
 def wait_for_batches(runner: Runner, count: int) -> int:
-    """Wait until the runner has committed so many batches since it was started, or a minute is over."""
-    deadline = time.monotonic() + 60
+    """Wait until the runner has committed so many batches since it was started, or three minutes are over."""
+    deadline = time.monotonic() + 180
     found: list[Event] = []
 
     def seen(events: list[Event]) -> bool:
