@@ -479,7 +479,7 @@ REFRESHED_BY_CHANGES = ("sums", "kinds", "pairs")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1, 2])  # by which every table has rows after some batch
 def test_views_after_each_batch_of_changes_are_those_of_duckdb(
     seed: int, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
