@@ -54,7 +54,6 @@ NOT_SHOWN = "CREATE NAMESPACE"
 
 
 @pytest.mark.spark
-@pytest.mark.promise("kept")
 @pytest.mark.parametrize("name", [*MODELS, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
 def test_spark_is_given_the_compiled_statements_and_no_other(
     name: str, project: Project, monkeypatch: pytest.MonkeyPatch

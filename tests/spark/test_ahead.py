@@ -28,7 +28,6 @@ def seen(project: Project) -> int:
     return sum(row["n"] for row in project.rows("m"))
 
 
-@pytest.mark.promise
 def test_an_event_of_2099_is_a_dead_letter_and_closes_no_window(project: Project) -> None:
     stream(project)
     project.model("m", HOURS, **UPSERT)

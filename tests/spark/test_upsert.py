@@ -108,7 +108,6 @@ def test_without_a_sequence_the_source_position_decides(project: Project) -> Non
     assert {row["k"]: row["v"] for row in project.rows("m")} == {1: "last", 2: "partition 1", 3: "c"}
 
 
-@pytest.mark.promise
 def test_delete_when_deletes_a_key_unless_the_stored_row_is_newer(project: Project) -> None:
     columns = {"id": "int", "seq": "int", "op": "string"}
     batches = [
@@ -387,7 +386,6 @@ def test_keys_that_are_not_utf8_are_counted_or_dead_letters(project: Project, in
         assert (ended.replaced_keys, ended.rejected) == (0, 6)
 
 
-@pytest.mark.promise
 def test_a_batch_reads_one_version_of_a_joined_table(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch's keys and its rows are of one version of it, or a key that was not looked for stands twice."""
     project.stream("arrived", {"customer": "int"})
