@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +20,7 @@ from lakesql.graph.parse_cache import digest_macros
 from lakesql.names import COMPILED_FROM
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
-from lakesql.project.copies import can_copy, start_share
+from lakesql.project.copies import in_two
 from lakesql.project.profiles import adds_functions
 from lakesql.stream.stream import Column
 
@@ -49,16 +48,6 @@ class Compiled:
     stateful: bool
     notes: tuple[str, ...] = ()
     lineage: ModelLineage = ModelLineage()
-
-
-@dataclass(frozen=True, slots=True)
-class _CompiledShare:
-    """The texts of the models that a copy of the process has compiled, the problems of those that are wrong, and what
-    is kept of each: the entry of the cache, and what that says."""
-
-    texts: Mapping[str, str]
-    problems: Mapping[Problem, None]
-    found: Mapping[str, tuple[Any, Compiled]]
 
 
 class CompiledFiles:
@@ -103,30 +92,18 @@ class CompiledFiles:
         """
         return self._each(names, lambda name: self._written(name) or self._write(name))
 
-    def compile_in_two(self, names: Iterable[str]) -> Mapping[str, str]:
+    def compile_in_two(self, names: Collection[str]) -> Mapping[str, str]:
         """The texts of `compile`, for one who needs no SELECTs: of many new ones, a copy of the process makes half."""
-        names = [*names]
         new = [name for name in names if not self.is_known(name)]
-        if len(new) < WORTH_TWO or not can_copy():
-            return self.compile(names)
-        half = len(new) // 2
-        share = start_share(partial(self._compile_share, new[half:]))
-        done, problems = self._try_each(new[:half], self._write)
-        there = share.wait()
-        for name, (found, said) in there.found.items():
-            self._known[name, self.key(name)] = said
-            self._cache.put(name, self.key(name), found)
-        known = {*names}.difference(new)
-        again, wrong = self._try_each(known, lambda name: self._written(name) or self._write(name))
-        self._finish({**problems, **there.problems, **wrong})
-        done = {**done, **there.texts, **again}
-        return {name: done[name] for name in names}
+        for entries in in_two(new, WORTH_TWO, self._compile_new):
+            for name, entry in entries.items():
+                self._cache.put(name, self.key(name), entry)
+        return self.compile(names)
 
-    def _compile_share(self, names: Sequence[str]) -> _CompiledShare:
-        texts, problems = self._try_each(names, self._write)
-        keys = {name: self.key(name) for name in texts}
-        found = {name: (self._cache.get(name, key), self._known[name, key]) for name, key in keys.items()}
-        return _CompiledShare(texts, problems, found)
+    def _compile_new(self, names: Sequence[str]) -> dict[str, Any]:
+        """Compile models, and hand out what the cache has of each then; nothing of those that are wrong."""
+        done, _ = self._try_each(names, self._write)
+        return {name: self._cache.get(name, self.key(name)) for name in done}
 
     def selects(self, names: Iterable[str]) -> dict[str, Select]:
         """The SELECTs of the models `names`; those that were compiled just now are not built again."""
@@ -186,13 +163,10 @@ class CompiledFiles:
 
     def _each(self, names: Iterable[str], work: Callable[[str], T]) -> dict[str, T]:
         done, problems = self._try_each(names, work)
-        self._finish(problems)
-        return done
-
-    def _finish(self, problems: Mapping[Problem, None]) -> None:
         self._cache.save(self._manifest.models)
         if problems:
             raise ProjectError(problems)
+        return done
 
     def _try_each(self, names: Iterable[str], work: Callable[[str], T]) -> tuple[dict[str, T], dict[Problem, None]]:
         """What the work makes of each, and the problems of the others."""

@@ -6,11 +6,27 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+def in_two(items: Sequence[Item], worth: int, work: Callable[[Sequence[Item]], T]) -> list[T]:
+    """What the work makes of the items, or of each half of them: of `worth` and more a copy of this process does the
+    second one, where it has a core for itself."""
+    if len(items) < worth or not can_copy():
+        return [work(items)]
+    half = len(items) // 2
+    share = start_share(partial(work, items[half:]))
+    try:
+        first = work(items[:half])
+    finally:
+        second = share.wait()
+    return [first, second]
 
 
 @dataclass(frozen=True, slots=True)

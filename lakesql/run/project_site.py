@@ -20,7 +20,7 @@ from lakesql.observe.status_day import day_figures, figure_pairs
 from lakesql.observe.status_text import TONES, mark, remarks
 from lakesql.observe.text import age, iso_time
 from lakesql.plan.table_status import Known, TableStatus
-from lakesql.project.copies import can_copy, start_share
+from lakesql.project.copies import in_two
 from lakesql.project.files import shorten
 from lakesql.run.last_plan import read_last_plan
 from lakesql.secrets import find_secrets
@@ -109,12 +109,8 @@ def write_site(content: SiteContent, folder: Path) -> int:
 
 def _write_nodes(folder: Path, content: SiteContent) -> list[str]:
     """Write the pages of nodes: of many, a copy of the process writes half."""
-    pages = content.pages
-    if len(pages) < WORTH_TWO or not can_copy():
-        return _write_pages(folder, render_nodes(content, pages))
-    half = len(pages) // 2
-    share = start_share(lambda: _write_pages(folder, render_nodes(content, pages[half:])))
-    return [*_write_pages(folder, render_nodes(content, pages[:half])), *share.wait()]
+    written = in_two(content.pages, WORTH_TWO, lambda pages: _write_pages(folder, render_nodes(content, pages)))
+    return [path for paths in written for path in paths]
 
 
 def _write_pages(folder: Path, pages: Iterable[tuple[str, str]]) -> list[str]:
