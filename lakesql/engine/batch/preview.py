@@ -25,8 +25,7 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
     bindings = preview_schemas(arrived, sink.bindings)
     sink = sink.over(batch_bindings(session, arrived, bindings, sink.emit))
-    records = sink.parsing.parse(arrived)
-    feed = open_streams(sink, session, records, counters, Moves())
+    records, feed = open_streams(sink, arrived, counters, Moves())
     checked = None
     made = with_valid_text(session.sql(select.text), select, sink.bindings, counters)
     if feed.is_read:  # its rows are counted as changes

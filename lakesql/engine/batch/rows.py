@@ -53,18 +53,16 @@ def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, size: Batch
     """Run the SELECT over the records of a batch; where nothing reads its rows again, they are not made yet."""
     is_small, are_few = size < BatchSize.LARGE, makes_few(sink, size)
     with changed_settings(session, settings_of_few(session) if are_few else {}):
-        records = [] if sink.select.query.stateful else sink.parsing.parse(arrived, are_few=are_few)
-        return _open_rows(sink, session, arrived, records, is_small, are_few)
+        return _open_rows(sink, session, arrived, is_small, are_few)
 
 
-def _open_rows(
-    sink: Sink, session: SparkSession, arrived: DataFrame, records: list[DataFrame], is_small: bool, are_few: bool
-) -> BatchRows:
+def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: bool, are_few: bool) -> BatchRows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
-        feed, rows = Feed(), counters.stateful_rows(arrived)
+        records, feed = list[DataFrame](), Feed()
+        rows = counters.stateful_rows(arrived)
     else:
-        feed = open_streams(sink, session, records, counters, sink.moves, are_few=are_few)
+        records, feed = open_streams(sink, arrived, counters, sink.moves, are_few=are_few)
         rows = session.sql(select.text)
     rows = with_valid_text(rows, select, sink.bindings, counters)
     *before, write = steps = batches_of(select).steps(sink.table.columns(rows.schema))
@@ -119,20 +117,14 @@ def _query_of(select: Select, view: str) -> str:
 
 
 def open_streams(
-    sink: Sink,
-    session: SparkSession,
-    parsed: list[DataFrame],
-    counters: BatchCounters,
-    moves: Moves,
-    *,
-    are_few: bool = False,
-) -> Feed:
-    """Make a view of the good records of each stream under its name: of a feed that is mirrored, of the rows that its
-    changes leave. `parsed` are the records of each."""
-    feed = Feed()
-    for binding, records in zip(sink.bindings, parsed, strict=True):
-        feed = give_rows(session, sink.select, binding, records, counters, moves, are_few=are_few)
-    return feed
+    sink: Sink, arrived: DataFrame, counters: BatchCounters, moves: Moves, *, are_few: bool = False
+) -> tuple[list[DataFrame], Feed]:
+    """The records of each stream, and a view of the good ones under the stream's name: of a feed that is mirrored, of
+    the rows that its changes leave."""
+    all_records, feed = sink.parsing.parse(arrived, are_few=are_few), Feed()
+    for binding, records in zip(sink.bindings, all_records, strict=True):
+        feed = give_rows(arrived.sparkSession, sink.select, binding, records, counters, moves, are_few=are_few)
+    return all_records, feed
 
 
 def find_letters(sink: Sink, rows: BatchRows, counts: BatchCounts) -> DeadLetters:
