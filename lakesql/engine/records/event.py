@@ -92,10 +92,9 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
 def _known_kinds(contract: Contract) -> list[Column]:
     """What the stream knows of its columns, for a key beside which no schema stands; nothing of a column that was
     written in several ways, as nobody knows in which of them the key is."""
-    fields = {field.field: field for field in map(parse_field, contract.schema_fields)}
-    written = {(it.field, it.name, it.scale) for it in map(parse_field, contract.schema_fields)}
-    ways = Counter(name for name, *_ in written)
-    kinds = [field_kind(field) for name, field in fields.items() if ways[name] == 1]
+    written = {(it.field, it.name, it.scale): it for it in map(parse_field, contract.schema_fields)}
+    ways = Counter(field.field for field in written.values())
+    kinds = [field_kind(field) for field in written.values() if ways[field.field] == 1]
     if not kinds:
         return []
     return [by_name(F.from_json(F.lit(json.dumps(kinds)), T.ArrayType(KINDS.valueType)))]
