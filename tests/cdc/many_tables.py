@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import random
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from psycopg import sql
 
-from tests.cdc.shapes import DAY, KINDS, LARGE, NARROW, STAMP, UNSCALED, WIDENED, ZONED, Kind, plain
+from tests.cdc.changing import ChangingDatabase, SourceTable
+from tests.cdc.shapes import DAY, KINDS, LARGE, NARROW, STAMP, UNSCALED, WIDENED, ZONED, Kind
 from tests.servers.postgres import Postgres
 
 SIGNALS = "public.debezium_signal"
 SCHEMAS = ("public", "Sales")
-RENAMED = {f"{schema}.Orders": f"{schema}_capital_orders" for schema in SCHEMAS}
-"""What the group calls tables whose names differ from another's by capitals."""
 TABLE_NAMES = (
     *("orders", "Orders", "line items", 'quo"ted', "select", "größe", "a-b", "a$b", "UPPER", "x" * 50),
     *("order", "users", "1st", "camelCase", "trailing_", "_leading"),
@@ -57,17 +53,9 @@ def quoted(*parts: str) -> str:
 
 
 @dataclass(slots=True)
-class Table:
-    """One table, its columns in their order, and those of its key. `leaves` are its partitions, whose topics have its
-    changes where these are not published as the root's. `unread` are why rows of it have changed without an event.
-    `required` are columns that may not be NULL. `is_parent`: another inherits from it, which `is_child`."""
+class Table(SourceTable):
+    """One of PostgreSQL's. `is_parent`: another inherits from it, which `is_child`."""
 
-    schema: str
-    name: str
-    key: tuple[str, ...]
-    columns: dict[str, Kind] = field(default_factory=dict)
-    unread: list[str] = field(default_factory=list)
-    required: set[str] = field(default_factory=set)
     is_partitioned: bool = False
     is_parent: bool = False
     is_child: bool = False
@@ -83,37 +71,24 @@ class Table:
         return f"ONLY {self.full}" if self.is_parent else self.full
 
     @property
-    def source(self) -> str:
-        """As the feed names it."""
-        return f"{self.schema}.{self.name}"
-
-    @property
-    def member(self) -> str:
-        """What the group calls it, unless something else has this name."""
-        return RENAMED.get(self.source) or re.sub(r"[^A-Za-z0-9_]", "_", f"{self.schema}_{self.name}")
-
-    @property
     def is_read_in_chunks(self) -> bool:
-        """Whether an incremental snapshot can bring what no event says, and reads no rows of other tables."""
         return not self.is_parent and NOT_IN_CHUNKS.isdisjoint(self.key)
 
     @property
-    def others(self) -> list[str]:
-        """The columns that are not of the key."""
-        return [name for name in self.columns if name not in self.key]
+    def is_altered(self) -> bool:
+        return self.is_read_in_chunks and not self.is_child
 
 
-class Database:
-    """Makes tables, changes their rows and their shapes, and says what they hold."""
+class Database(ChangingDatabase[Table]):
+    """PostgreSQL."""
+
+    KINDS, WIDENED = KINDS, WIDENED
+    NEW_NAME, RENAME_TABLE = "renamed {}", "ALTER TABLE {} RENAME TO {}"
+    SIGNALS, NEW_ID = SIGNALS, "gen_random_uuid()::text"
 
     def __init__(self, server: Postgres, seed: int) -> None:
-        self.server, self.chance = server, random.Random(seed)
-        self.tables: list[Table] = []
-        self.dropped: list[Table] = []
-        self.statements: list[str] = []
-        """All that was done, for who looks for a reason."""
-        self.names = iter(TABLE_NAMES)
-        self.made = 0
+        super().__init__(seed, TABLE_NAMES)
+        self.server = server
         server.execute(
             'CREATE SCHEMA "Sales"',
             "CREATE TYPE mood AS ENUM ('sad', 'so-so', 'it''s fine')",
@@ -121,19 +96,30 @@ class Database:
             "CREATE TABLE marks (id int PRIMARY KEY)",
         )
 
-    def run(self, *statements: str) -> None:
+    def execute(self, *statements: str) -> None:
         """In one transaction."""
-        self.statements += statements
         with self.server.connect() as connection, connection.transaction():
             for statement in statements:
                 connection.execute(statement)
+
+    def quoted(self, name: str) -> str:
+        return quoted(name)
+
+    def text(self, value: str) -> str:
+        doubled = value.replace("'", "''")
+        return f"'{doubled}'"
+
+    def full(self, table: Table) -> str:
+        return table.full
+
+    def own(self, table: Table) -> str:
+        return table.own
 
     # Shapes
 
     def make_tables(self, count: int) -> None:
         """So many tables with rows."""
-        for _ in range(count):
-            self.make_table()
+        super().make_tables(count)
         for _ in range(count // 10):
             self._make_child()
 
@@ -175,7 +161,7 @@ class Database:
         if chance.random() < 0.4:
             table.columns["large"] = LARGE
         table.is_partitioned = chance.random() < 0.15
-        declared = [self._declared(table, column) for column in table.columns]
+        declared = [self.declared(table, column) for column in table.columns]
         declared.append(f"PRIMARY KEY ({', '.join(map(quoted, table.key))})")
         by = f" PARTITION BY HASH ({quoted(table.key[0])})" if table.is_partitioned else ""
         statements = [f"CREATE TABLE {table.full} ({', '.join(declared)}){by}"]
@@ -194,7 +180,7 @@ class Database:
         self.run(*(self.insert(table) for _ in range(chance.randrange(0, 12))))
         return table
 
-    def _declared(self, table: Table, column: str) -> str:
+    def declared(self, table: Table, column: str) -> str:
         kind, chance = table.columns[column], self.chance
         text = f"{quoted(column)} {kind.sql}"
         if column not in table.key and chance.random() < 0.2:
@@ -288,112 +274,12 @@ class Database:
 
     # Shapes that change
 
-    def alter(self) -> str:
-        """Change the shape of a table, or which tables there are; what was done."""
-        choices: list[Callable[[Table], str | None]] = [
-            *(self._add_column, self._add_column, self._drop_column, self._widen, self._widen),
-            *(self._rename_column, self._rename_table, self._drop_table, self._new_table, self._truncate),
-        ]
-        while True:
-            fit = [each for each in self.tables if each.is_read_in_chunks and not each.is_child]
-            table = self.chance.choice(fit)
-            done = self.chance.choice(choices)(table)
-            if done:
-                return f"{table.source}: {done}"
-
-    def _add_column(self, table: Table) -> str:
-        name = next(name for name in (f"added {n}" for n in range(99)) if name not in table.columns)
-        table.columns[name] = self.chance.choice(KINDS)
-        declared = self._declared(table, name)
-        if "DEFAULT" in declared:
-            table.unread.append(f"{name} has a default")
-        self.run(f"ALTER TABLE {table.full} ADD COLUMN {declared}")
-        return f"add {declared}"
-
-    def _drop_column(self, table: Table) -> str | None:
-        if len(table.others) < 2:
-            return None
-        name = self.chance.choice(table.others)
-        table.required.discard(name)
-        self.run(f"ALTER TABLE {table.full} DROP COLUMN {quoted(name)}")
-        del table.columns[name]
-        return f"drop {name}"
-
-    def _widen(self, table: Table) -> str | None:
-        found = [name for name in table.others if table.columns[name].sql in WIDENED]
-        if not found:
-            return None
-        name = self.chance.choice(found)
-        kind = self.chance.choice(WIDENED[table.columns[name].sql])
-        self.run(f"ALTER TABLE {table.full} ALTER {quoted(name)} TYPE {kind.sql}")
-        table.columns[name] = kind
-        return f"{name} becomes {kind.sql}"
-
-    def _rename_column(self, table: Table) -> str | None:
-        if not table.others:
-            return None
-        name = self.chance.choice(table.others)
-        new = next(new for new in (f"Renamed {n}" for n in range(99)) if new not in (*table.columns, *table.required))
-        self.run(f"ALTER TABLE {table.full} RENAME {quoted(name)} TO {quoted(new)}")
-        table.columns = {new if column == name else column: kind for column, kind in table.columns.items()}
-        if name in table.required:
-            table.required.add(new)
-        table.unread.append(f"{name} is {new}")
-        return f"rename {name} to {new}"
-
-    def _rename_table(self, table: Table) -> str:
-        old, new = table.full, f"renamed {self.made}_{len(self.statements)}"
-        self.dropped.append(Table(table.schema, table.name, table.key))
-        self.run(f"ALTER TABLE {old} RENAME TO {quoted(new)}")
-        table.name = new
-        table.unread.append("it was renamed")
-        return f"renamed to {new}"
-
-    def _drop_table(self, table: Table) -> str | None:
-        if len([each for each in self.tables if each.is_read_in_chunks]) < 5:
-            return None
-        self.run(f"DROP TABLE {table.full}")
-        self.tables.remove(table)
-        self.dropped.append(table)
-        return "dropped"
-
-    def _new_table(self, table: Table) -> str:
-        return f"after it {self.make_table().source} was made"
-
-    def _truncate(self, table: Table) -> str:
-        self.run(f"TRUNCATE {table.own}", self.insert(table))
-        return "truncated"
-
-    # What the connector is asked for
-
-    def mark(self, number: int) -> None:
-        """A row by which one sees in the feed that all before it has arrived."""
-        self.run(f"INSERT INTO marks VALUES ({number})")
-
-    def read_again(self) -> list[str]:
-        """Have the connector read the tables whose rows have changed without an event, and the marks behind them; which
-        these are."""
-        asked = [table for table in self.tables if table.unread]
-        for table in asked:
-            table.unread.clear()
-        self.signal([*asked, Table("public", "marks", ("id",))])
-        return [table.source for table in asked]
-
-    def read_all_again(self) -> None:
-        """Ask for an incremental snapshot of all tables of which it can be one."""
-        self.signal([table for table in self.tables if table.is_read_in_chunks])
-
-    def signal(self, tables: list[Table]) -> None:
-        """Ask for an incremental snapshot of tables."""
-        if tables:
-            names = ", ".join(f'"{_as_signalled(table)}"' for table in tables)
-            what = f'{{"type": "incremental", "data-collections": [{names}]}}'.replace("'", "''")
-            self.run(f"INSERT INTO {SIGNALS} VALUES (gen_random_uuid()::text, 'execute-snapshot', '{what}')")
+    def retype(self, table: Table, column: str, kind: Kind) -> str:
+        return f"ALTER TABLE {table.full} ALTER {quoted(column)} TYPE {kind.sql}"
 
     # What there is
 
-    def rows(self, table: Table) -> list[list[Any]]:
-        """What a table holds, as the mirror should have it, in the order of its text."""
+    def fetch(self, table: Table) -> list[tuple[Any, ...]]:
         shown = (
             f"CASE WHEN {quoted(name)} IS NOT NULL THEN ({kind.select.format(quoted(name))})::text END"
             for name, kind in table.columns.items()
@@ -401,15 +287,4 @@ class Database:
         with self.server.connect() as connection:
             for setting in ("timezone = 'UTC'", "datestyle = 'ISO'", "bytea_output = 'hex'"):
                 connection.execute(f"SET {setting}")
-            found = connection.execute(f"SELECT {', '.join(shown)} FROM {table.own}").fetchall()
-        kinds = list(table.columns.values())
-        rows = [
-            [None if text is None else plain(kind.read(text)) for text, kind in zip(row, kinds, strict=True)]
-            for row in found
-        ]
-        return sorted(rows, key=repr)
-
-
-def _as_signalled(table: Table) -> str:
-    """A table as an incremental snapshot is asked for it: a pattern."""
-    return re.escape(table.source).replace("\\", "\\\\").replace('"', '\\"')
+            return connection.execute(f"SELECT {', '.join(shown)} FROM {table.own}").fetchall()

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from tests.cdc.changing import ChangingDatabase
 from tests.cdc.feed import Feed, wait_for, wait_for_changes
 from tests.cdc.mirror import Mirror, problems, wait_for_batches
-from tests.cdc.shapes import Kind
 from tests.servers.runner import Runner
 
 ARRIVES_WITHIN_S = 600
@@ -20,56 +19,12 @@ ARRIVES_WITHIN_S = 600
 KILLS = ("runner", "runner", "python", "java", "connect", "connect", "broker")
 
 
-class SourceTable(Protocol):
-    """A table of the database, as the mirror should have it."""
-
-    @property
-    def source(self) -> str:
-        """What the feed calls it."""
-
-    @property
-    def member(self) -> str:
-        """What the group calls it."""
-
-    @property
-    def columns(self) -> dict[str, Kind]:
-        """Its columns in their order."""
-
-
-class Changing(Protocol):
-    """A database that changes by a seed. `statements` is all that was done, for who looks for a reason."""
-
-    statements: list[str]
-
-    @property
-    def tables(self) -> Sequence[SourceTable]:
-        """Those that are there."""
-
-    def change(self, count: int) -> None:
-        """So many transactions."""
-
-    def alter(self) -> str:
-        """Change a shape, or which tables there are; what was done."""
-
-    def mark(self, number: int) -> None:
-        """Insert a row by which one sees in the feed that all before it has arrived."""
-
-    def read_all_again(self) -> None:
-        """Ask for an incremental snapshot of all tables."""
-
-    def read_again(self) -> list[str]:
-        """Ask for one of the tables whose rows have changed without an event, and of the marks behind them."""
-
-    def rows(self, table: Any) -> list[list[Any]]:
-        """What a table holds."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scene:
     """A database and its feed, the mirror and its continuous run, the topic of the marks, and a file that says what was
     done."""
 
-    database: Changing
+    database: ChangingDatabase[Any]
     feed: Feed[Any]
     mirror: Mirror
     runner: Runner

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cdc.changing import RENAMED
 from tests.cdc.feed import JSON, feeding
-from tests.cdc.many_tables import RENAMED, SIGNALS, Database
+from tests.cdc.many_tables import SIGNALS, Database
 from tests.cdc.mirror import GROUP, make_mirror
 from tests.cdc.scene import Scene
 from tests.cdc.test_postgres import connector_to
@@ -27,13 +28,6 @@ NAME = "many"
 def postgres() -> Iterator[Postgres]:
     with running(Postgres(wal_level="logical")) as postgres:
         yield postgres
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """One that may be killed."""
-    with running(Broker(tmp_path / "broker")) as broker:
-        yield broker
 
 
 def connector_of(postgres: Postgres, database: Database) -> dict[str, str]:

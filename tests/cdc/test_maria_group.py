@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cdc.changing import RENAMED
 from tests.cdc.feed import JSON, feeding
-from tests.cdc.maria_tables import RENAMED, SIGNALS, MariaDatabase
+from tests.cdc.maria_tables import SIGNALS, MariaDatabase
 from tests.cdc.mirror import GROUP, make_mirror
 from tests.cdc.scene import Scene
 from tests.servers.broker import Broker
@@ -27,13 +28,6 @@ NAME = "maria_tables"
 def mariadb() -> Iterator[MariaDb]:
     with running(MariaDb()) as mariadb:
         yield mariadb
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """One that may be killed."""
-    with running(Broker(tmp_path / "broker")) as broker:
-        yield broker
 
 
 def connector_of(mariadb: MariaDb, broker: Broker) -> dict[str, str]:
