@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyiceberg.table.snapshots import Operation
 
-from lakesql.events import BatchCommitted, Noted, StepApplied
+from lakesql.events import BatchCommitted, Noted, StepApplied, TableMaintained
 from tests.spark.project import Project, Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -210,7 +210,10 @@ def test_a_history_has_the_versions_that_plain_python_has(shop: Project, seed: i
             oracle.refresh(orders, customers, newest_change(shop, *tables_of(oracle.case)))
             assert shown(shop.rows(name)) == oracle.rows(), f"{name}, round {round_}"
             assert len(ran.of(BatchCommitted, name)) <= 1
-        assert not [it for it in shop.run().check().of(BatchCommitted) if it.model in CASES]
+        again = shop.run().check()
+        # A rewrite for which a run had no time left is done by the next one.
+        may_commit = {"no row is another one"} if again.of(TableMaintained) else set()
+        assert {it.refreshed for it in again.of(BatchCommitted)} <= may_commit
         assert {it.model for it in shop.run_without_java(*CASES)} == CASES.keys()
         changes.record(shop)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakesql.engine.ledger.snapshots import load_table, read_entry
-from lakesql.events import BatchCommitted, StepApplied
+from lakesql.events import BatchCommitted, Noted, StepApplied
 from lakesql.ledger.inputs import read_inputs
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project, Row
@@ -149,9 +149,7 @@ def test_a_view_equals_its_select_after_each_run(shop: Project, seed: int) -> No
         if round_ == 1:  # somebody else deletes, too
             session.sql(f"DELETE FROM {shop.table('orders')} WHERE id = 3")
         if round_ == 2:
-            catalog, namespace, table = shop.table("orders").split(".")
-            options = "options => map('rewrite-all', 'true')"
-            session.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{namespace}.{table}', {options})")
+            rewrite_all(shop, "orders")
         if round_ == 3:
             session.sql(f"UPDATE {shop.table('customers')} SET country = 'PT' WHERE country IS NULL")
 
@@ -168,6 +166,41 @@ def test_nothing_is_written_where_no_input_has_changed(shop: Project) -> None:
     ran = shop.run("total").check()
     assert [it.model for it in ran.of(BatchCommitted)] == ["total"]
     assert [it.status for it in shop.run_without_java("total")] == ["success"]
+
+
+def test_a_rewrite_of_an_input_is_noted_and_no_row_is_written(shop: Project) -> None:
+    one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
+    shop.record("order_states", [one, one | {"id": 2}])
+    sums = "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
+    shop.model("total", "SELECT sum(amount) AS amount FROM {orders!r}", mode="table")
+    shop.model("sums", sums, mode="materialized_view", keys=["customer"])
+    shop.model("past", sums, mode="scd2", keys=["customer"])
+    made = ["total", "sums", "past"]
+    shop.run("orders", *made).check()
+    files = {name: shop.iceberg(name).inspect.files()["file_path"].to_pylist() for name in made}
+    past = shop.rows("past")
+    rewrite_all(shop, "orders")
+    assert not shop.run_without_java(*made)
+    ran = shop.run(*made).check()
+    refreshed = {it.model: (it.refreshed, it.rows) for it in ran.of(BatchCommitted)}
+    assert refreshed == dict.fromkeys(made, ("no row is another one", 0))
+    assert files == {name: shop.iceberg(name).inspect.files()["file_path"].to_pylist() for name in made}
+    expire_by_hand(shop, "orders")
+    assert not shop.run(*made).check().of(BatchCommitted)
+    shop.record("order_states", [one | {"amount": "3.00", "seq": 2}])
+    ran = shop.run("orders", *made).check()
+    assert not [it.text for it in ran.of(Noted) if "anew" in it.text], "what has changed is known"
+    assert rows_of(shop, "total") == [(Decimal("5.00"),)]
+    assert rows_of(shop, "sums") == [(1, Decimal("5.00"))]
+    former, newest = sorted(shop.rows("past"), key=lambda row: row["valid_from"])
+    assert (former["valid_from"], newest["amount"]) == (past[0]["valid_from"], Decimal("5.00"))
+
+
+def rewrite_all(project: Project, name: str) -> None:
+    """Write all data files of a table anew, as its maintenance does."""
+    catalog, namespace, table = project.table(name).split(".")
+    options = "options => map('rewrite-all', 'true')"
+    project.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{namespace}.{table}', {options})")
 
 
 def test_a_changed_select_makes_the_table_anew_in_one_commit(shop: Project) -> None:
@@ -311,8 +344,7 @@ def test_rows_that_somebody_else_has_changed_are_put_right_though_the_snapshot_t
     for change in ("", "DELETE FROM {} WHERE customer = 2"):
         if change:
             shop.sql(change.format(shop.table("sums")))
-        rewrite = "options => map('rewrite-all', 'true')"
-        shop.sql(f"CALL lake.system.rewrite_data_files(table => '{shop.namespace}.sums', {rewrite})")
+        rewrite_all(shop, "sums")
         expire_by_hand(shop, "sums")
         assert bool(shop.run_without_java("sums")) is not bool(change)
         shop.run("sums").check()

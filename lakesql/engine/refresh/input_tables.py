@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
@@ -79,12 +80,25 @@ def pin(table: JavaTable) -> InputSnapshot:
 
 def changed_at_ms(table: JavaTable) -> int:
     """When rows of a table were changed last: a rewrite changes none. 0 of a table without a snapshot."""
+    times = [snapshot.timestampMillis() for snapshot in _since_rows_changed(table)]
+    return int(times[-1]) if times else 0
+
+
+def has_same_rows(table: JavaTable, former: InputSnapshot) -> bool:
+    """Whether a table has the rows that it had at a former snapshot: files were rewritten since, if anything was."""
+    if table_id(table) != former.table_id:
+        return False
+    if former.snapshot is None:
+        return table.currentSnapshot() is None
+    return any(snapshot.snapshotId() == former.snapshot for snapshot in _since_rows_changed(table))
+
+
+def _since_rows_changed(table: JavaTable) -> Iterator[Any]:
+    """The snapshots of the rows that a table has now, newest first: rewrites of its files, and what they began with,
+    as far as they have not expired."""
     snapshot = table.currentSnapshot()
-    if snapshot is None:
-        return 0
-    while snapshot.operation() == "replace" and snapshot.parentId() is not None:
-        before = table.snapshot(snapshot.parentId())
-        if before is None:
-            break  # it has expired
-        snapshot = before
-    return int(snapshot.timestampMillis())
+    while snapshot is not None:
+        yield snapshot
+        if snapshot.operation() != "replace" or snapshot.parentId() is None:
+            return
+        snapshot = table.snapshot(snapshot.parentId())

@@ -49,7 +49,7 @@ from lakesql.engine.refresh.changed_versions import (
     versions_of,
 )
 from lakesql.engine.refresh.changed_view import ChangedView, InFullError, open_changed_rows
-from lakesql.engine.refresh.input_tables import changed_at_ms, load_inputs, pin, show_inputs
+from lakesql.engine.refresh.input_tables import changed_at_ms, has_same_rows, load_inputs, pin, show_inputs
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.changed_settings import PLANNED_ONCE, changed_settings
@@ -129,8 +129,7 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         inputs=write_inputs(inputs),
     )
     refresh.emit(_started(refresh, entry, tables, found))
-    refresh_as = _exchange_rows if model.config.is_exchanged else _keep_versions
-    made = refresh_as(refresh, session, entry, tables, found)
+    made = _refresh(refresh, session, entry, tables, found)
     if made is None:
         return None
     refresh.reached("finish")
@@ -155,6 +154,22 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         )
     )
     return head
+
+
+def _refresh(
+    refresh: Refresh,
+    session: SparkSession,
+    entry: Entry,
+    tables: Mapping[str, snapshots.JavaTable],
+    found: _Found,
+) -> _Made | None:
+    """Bring the table to its inputs as they are now; None where nothing has changed, and nothing is to be recorded."""
+    former = found.former_of_rows(tables)
+    if former is not None and not refreshes_of(refresh.select).plan.is_timed:
+        entry = replace(entry, event_time=former.event_time, violations=former.violations)
+        return _Made(_publish(refresh, session, entry, stage_nothing), _NO_OTHER_ROW, former.violations)
+    refresh_as = _exchange_rows if refresh.select.model.config.is_exchanged else _keep_versions
+    return refresh_as(refresh, session, entry, tables, found)
 
 
 def _started(refresh: Refresh, entry: Entry, tables: Mapping[str, snapshots.JavaTable], found: _Found) -> BatchStarted:
@@ -192,9 +207,27 @@ class _Found:
 
     def is_made_of(self, inputs: Mapping[str, InputSnapshot]) -> bool:
         """Whether its rows are those of the SELECT over these."""
-        if self.former is None or not (self.is_same and self.is_own):
-            return False
-        return read_inputs(self.former.inputs) == inputs
+        former = self._current()
+        return former is not None and read_inputs(former.inputs) == inputs
+
+    def former_of_rows(self, tables: Mapping[str, snapshots.JavaTable]) -> Entry | None:
+        """The former entry, where the rows are those of the SELECT over these tables: of each at most files were
+        rewritten since.
+
+        The ledger is to say so all the same: the snapshots of before the rewrite expire, and what has changed since one
+        that has expired cannot be told.
+        """
+        former = self._current()
+        inputs = read_inputs(former.inputs) if former is not None else {}
+        if inputs.keys() != tables.keys():
+            return None
+        if not all(has_same_rows(table, inputs[name]) for name, table in tables.items()):
+            return None
+        return former
+
+    def _current(self) -> Entry | None:
+        """The former entry, where the table has its rows and they are those of the SELECT as it is now."""
+        return self.former if self.is_same and self.is_own else None
 
 
 def _look_up(refresh: Refresh, session: SparkSession, *, is_forced: bool) -> _Found:
@@ -285,6 +318,8 @@ def _are_few(refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snap
     pairs: float = math.prod(rows[number] for number in refreshes.plan.reads)
     return pairs <= FEW_PAIRS
 
+
+_NO_OTHER_ROW = "no row is another one"
 
 _HIDDEN = "Of lakesql: what is kept of a group, so that a change can be added to it or taken from it."
 
@@ -384,7 +419,7 @@ def _refresh_versions(
     if former is not None and (former.inputs, former.query) == (entry.inputs, entry.query):
         return None
     entry = replace(entry, event_time=time_text(former_ms))
-    return _Made(_publish(refresh, session, entry, stage_nothing), "no row is another one", violations)
+    return _Made(_publish(refresh, session, entry, stage_nothing), _NO_OTHER_ROW, violations)
 
 
 def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
