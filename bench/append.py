@@ -34,10 +34,10 @@ from bench.project import bound, cpu_seconds, open_project, write_project
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.spark.session import catalog_conf
 from lakesql.graph.manifest import Manifest
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
+from lakesql.run.start.context import RunContext
 
 COLUMNS = {
     "id": "bigint",

@@ -38,10 +38,10 @@ from bench.project import bound, open_project, report_failure, write_project
 from bench.upsert import KEYS
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
+from lakesql.run.start.context import RunContext
 from tests.servers.broker import Broker, Message
 
 TRIGGER_S = 10

@@ -25,10 +25,10 @@ from pyspark.sql import SparkSession
 from bench.append import BY_HAND, create_by_hand, write_flights
 from bench.kafka import PARTITIONS, Hand, messages, open_broker, write_topic_project
 from bench.project import bound, open_project
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
+from lakesql.run.start.context import RunContext
 from tests.servers.broker import Broker, Message
 
 BURST = 30

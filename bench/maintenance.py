@@ -35,10 +35,10 @@ from lakesql.catalog.table_facts import read_facts
 from lakesql.events import BatchCommitted, Event, TableMaintained
 from lakesql.graph.manifest import Manifest
 from lakesql.plan.health import measure
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
+from lakesql.run.start.context import RunContext
 
 FLIGHTS = 336_776
 PARTS = (0.05, 0.25, 0.5, 1)

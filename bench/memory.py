@@ -27,10 +27,10 @@ from pyspark.sql import SparkSession
 from bench.project import bound, open_project, report_failure, write_project
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
+from lakesql.run.start.context import RunContext
 
 ALLOWED_MIB = 4
 RECORDS = 3

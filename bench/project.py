@@ -16,9 +16,9 @@ from lakesql.graph.load_manifest import load_manifest
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
-from lakesql.run.bind import BoundSelect, bind_selects
-from lakesql.run.context import RunContext
-from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.start.context import RunContext
+from lakesql.run.start.spark import open_spark, session_settings
+from lakesql.run.streams.bind import BoundSelect, bind_selects
 
 SETTINGS = '[tool.lakesql]\nname = "bench"\n'
 CATALOG = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"

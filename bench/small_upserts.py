@@ -38,10 +38,10 @@ from bench.project import bound, open_project, report_failure, write_project
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
+from lakesql.run.start.context import RunContext
 
 SIZES = (1_000_000, 4_000_000, 16_000_000)
 KEYS = ("new", "newest", "zipf", "random")

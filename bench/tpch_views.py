@@ -26,8 +26,8 @@ from bench.project import bound, cpu_seconds, open_project, write_project
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.spark.session import new_session
 from lakesql.events import BatchCommitted, Event
-from lakesql.run.context import RunContext
-from lakesql.run.identities import hash_of
+from lakesql.run.start.context import RunContext
+from lakesql.run.start.identities import hash_of
 from tests.views.tpch import (
     KEYS,
     TABLES,

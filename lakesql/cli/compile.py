@@ -29,7 +29,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     from lakesql.cli import project, selection
     from lakesql.compile.compiled import compiled_files, write_copies
     from lakesql.counts import count
-    from lakesql.run.files import count_files
+    from lakesql.run.streams.count_files import count_files
 
     work = selection.load_work(given.options, select, exclude)
     names, tasks = work.names, work.tasks

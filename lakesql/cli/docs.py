@@ -40,8 +40,8 @@ def command(given: Given, output: Path | None, live: bool, serve: bool, port: in
     from lakesql.counts import count
     from lakesql.errors import LakesqlError
     from lakesql.project.files import outputs_of
-    from lakesql.run.part import ProjectPart
-    from lakesql.run.project_site import read_content, shown_path, write_site
+    from lakesql.run.manifest.part import ProjectPart
+    from lakesql.run.tell.project_site import read_content, shown_path, write_site
 
     directory = find_directory(given.options)
     gc.disable()  # the search for garbage would walk through all that is being made again and again
@@ -54,7 +54,7 @@ def command(given: Given, output: Path | None, live: bool, serve: bool, port: in
     manifest, at_ms = part.manifest, now_ms()
     statuses = None
     if live and manifest is not None:
-        from lakesql.run.status import read_statuses
+        from lakesql.run.tell.status import read_statuses
 
         names = [name for name, model in manifest.models.items() if model.config.is_stored]
         statuses = read_statuses(manifest, names, at_ms)

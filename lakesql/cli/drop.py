@@ -31,7 +31,7 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
     from lakesql.cli.report import say
     from lakesql.errors import UsageError, did_you_mean
     from lakesql.graph.graph import node_id
-    from lakesql.run.drop import Remains, open_dropper
+    from lakesql.run.state.drop import Remains, open_dropper
 
     manifest = project.load_project(given.options)
     if not yes and not dry_run and not sys.stdin.isatty():
@@ -84,7 +84,7 @@ def _find_seed(manifest: Manifest, name: str) -> TableName | None:
     Raises `RunError` (`table-missing`) where a seed has no table, and `table-not-of-seed` where it is another's.
     """
     from lakesql.errors import RunError
-    from lakesql.run.seed import find_dropped, open_if_there
+    from lakesql.run.seeds.seed import find_dropped, open_if_there
 
     if name in manifest.models:
         return None

@@ -97,7 +97,7 @@ def command(
     from lakesql.cli.status import report_unknown
     from lakesql.clock import now_ms
     from lakesql.plan.forecast import ForecastInput
-    from lakesql.run.forecast import read_forecasts
+    from lakesql.run.tell.forecast import read_forecasts
 
     manifest = project.load_project(given.options)
     names = selection.select_models(manifest, select, exclude, given.options)

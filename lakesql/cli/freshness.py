@@ -32,7 +32,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     from lakesql.clock import now_ms
     from lakesql.model.properties import NO_LIMITS
     from lakesql.observe.status_text import checked
-    from lakesql.run.status import read_statuses
+    from lakesql.run.tell.status import read_statuses
 
     manifest = project.load_project(given.options)
     names = selection.select_models(manifest, select, exclude, given.options)

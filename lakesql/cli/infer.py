@@ -65,7 +65,7 @@ def command(
     """
     from lakesql.cli import project
     from lakesql.cli.report import say
-    from lakesql.run.infer import AskedContract, infer_contract, write_contract
+    from lakesql.run.samples.infer import AskedContract, infer_contract, write_contract
 
     options = given.options
     files, target = project.load_files_and_target(options)

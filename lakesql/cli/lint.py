@@ -73,7 +73,7 @@ def find_all(manifest: Manifest, select: Sequence[str], exclude: Sequence[str], 
     from lakesql.compile.compiled import compiled_files
     from lakesql.lint.lint import lint
     from lakesql.lint.lint_settings import read_lint_settings
-    from lakesql.run.check_seeds import check_seeds
+    from lakesql.run.seeds.check_seeds import check_seeds
 
     settings = read_lint_settings(manifest)
     built: dict[str, Select] = {}

@@ -87,8 +87,8 @@ def _tasks_beside_models(nodes: Sequence[GraphNode]) -> list[GraphNode]:
 def _list_orphans(manifest: Manifest, options: Options) -> None:
     """A line for each table and folder of a model that the project does not have: the model, what it is, and which."""
     from lakesql.cli.report import say
-    from lakesql.run.drop import open_dropper
-    from lakesql.run.seed import find_seed_tables
+    from lakesql.run.seeds.seed import find_seed_tables
+    from lakesql.run.state.drop import open_dropper
 
     with open_dropper(manifest, lambda text: say(text, options)) as dropper:
         found = dropper.find_orphans()

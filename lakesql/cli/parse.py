@@ -39,7 +39,7 @@ def command(given: Given, dbt: Path | None) -> None:
     from lakesql.counts import count
     from lakesql.lint.lint_settings import read_lint_settings
     from lakesql.project.files import shorten
-    from lakesql.run.check_seeds import check_seeds
+    from lakesql.run.seeds.check_seeds import check_seeds
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_files, load_files_and_target, read_vars
-from lakesql.run.part import ProjectPart, read_part
+from lakesql.run.manifest.part import ProjectPart, read_part
 
 
 def load_part(options: Options) -> ProjectPart:

@@ -49,7 +49,7 @@ def command(
     from lakesql.cli.review import review_project
     from lakesql.clock import now_ms
     from lakesql.review.verdicts import reaches
-    from lakesql.run.last_plan import PLAN_FILE, PlanAsked, write_last_plan
+    from lakesql.run.tell.last_plan import PLAN_FILE, PlanAsked, write_last_plan
 
     reviewed = review_project(given.options, select, exclude, live)
     review = reviewed.review

@@ -20,7 +20,7 @@ from lakesql.graph.selector import SELECTOR
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import Target, load_target, resolve_paths
 from lakesql.project.yaml import parse_yaml
-from lakesql.run.load import Load, load_asked, load_known
+from lakesql.run.manifest.load import Load, load_asked, load_known
 from lakesql.secrets import PREFIX, find_secrets
 
 if TYPE_CHECKING:
@@ -160,8 +160,8 @@ def defer(manifest: Manifest, names: Collection[str], options: Options) -> Manif
             "usage", "--defer needs --state DIR.", fix="Name the folder of the other target's manifest."
         )
     from lakesql.catalog.tables import look_in
-    from lakesql.run.defer import defer_refs
-    from lakesql.run.former import read_state_tables
+    from lakesql.run.manifest.defer import defer_refs
+    from lakesql.run.manifest.former import read_state_tables
 
     state = read_state_tables(options.state)
     if options.favor_state:

@@ -10,7 +10,7 @@ from lakesql.cli.options import Command, Given, complete_models
 from lakesql.cli.run import run_selected
 
 if TYPE_CHECKING:
-    from lakesql.run.replacement import RebuildFrom
+    from lakesql.run.replacement.replacement_table import RebuildFrom
 
 
 @click.command("rebuild", cls=Command)

@@ -40,7 +40,7 @@ def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: P
     """
     from lakesql.cli import project
     from lakesql.counts import count
-    from lakesql.run.record import record_stream
+    from lakesql.run.samples.record import record_stream
 
     options = given.options
     manifest = project.load_project(options)

@@ -23,7 +23,7 @@ def command(given: Given, old: str, new: str, dry_run: bool) -> None:
 
     manifest = project.load_project(given.options)
 
-    from lakesql.run.rename import rename
+    from lakesql.run.state.rename import rename
 
     lines = rename(manifest, old, new, dry_run=dry_run, say=lambda text: say(text, given.options))
     click.echo(f"{old} {'would be' if dry_run else 'is'} {new}:")

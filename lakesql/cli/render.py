@@ -44,7 +44,7 @@ def told(manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool)
     if manifest.target.lineage is None:
         yield ()
         return
-    from lakesql.run.tell_lineage import tell_lineage  # only here: it imports what is read of columns
+    from lakesql.run.tell.tell_lineage import tell_lineage  # only here: it imports what is read of columns
 
     with tell_lineage(manifest, selects, continuous=continuous) as renderer:
         yield (renderer,)

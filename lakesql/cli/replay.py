@@ -25,7 +25,7 @@ def command(given: Given, name: str, dry_run: bool) -> None:
     project.check_model(manifest, name)
 
     from lakesql.counts import count
-    from lakesql.run.replay import replay
+    from lakesql.run.state.replay import replay
 
     found = replay(manifest, name, dry_run=dry_run, say=lambda text: say(text, given.options))
     if found.finished:

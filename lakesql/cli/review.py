@@ -28,8 +28,8 @@ from lakesql.review.compare import compare, refuse_all
 from lakesql.review.states import find_states
 from lakesql.review.verdicts import Review
 from lakesql.review.version import LoadFiles, Version, read_version
-from lakesql.run.former import Former, NamedTarget, open_commit, open_state
-from lakesql.run.load import load_known
+from lakesql.run.manifest.former import Former, NamedTarget, open_commit, open_state
+from lakesql.run.manifest.load import load_known
 from lakesql.source.kinds import SOURCES
 
 
@@ -118,8 +118,8 @@ def with_live(options: Options, compared: Compared) -> Review:
     # Only here: what reads a catalog is not loaded where the files alone are compared.
     from lakesql.cli.report import say
     from lakesql.review.tables_now import add_live
-    from lakesql.run.live import read_live
-    from lakesql.run.topics import read_topics
+    from lakesql.run.streams.ask_sources import read_topics
+    from lakesql.run.tell.live_tables import read_live
 
     review, old, new = compared.review, compared.old, compared.new
     folders = profile_folders(options, find_directory(options))

@@ -50,7 +50,7 @@ def command(
     manifest = project.load_project(given.options)
     project.check_model(manifest, name)
 
-    from lakesql.run.rewind import rewind, settle
+    from lakesql.run.state.rewind import rewind, settle
 
     if files is not None:
         if settle(manifest, name, files == "same", lambda text: say(text, given.options)):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakesql.run.build import Build
     from lakesql.run.job import RunOptions
     from lakesql.run.model_jobs import JobsBy
-    from lakesql.run.replacement import RebuildFrom
+    from lakesql.run.replacement.replacement_table import RebuildFrom
 
 
 @click.command("run", cls=Command)
@@ -146,7 +146,7 @@ def run_selected(
     tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
-    from lakesql.run import brief
+    from lakesql.run.start import brief
 
     names = (*work.names, *work.tasks)
     is_brief = not how.continuous and not work.tasks and brief.is_brief(work.manifest, names)
@@ -156,7 +156,7 @@ def run_selected(
     with _ahead(work.manifest, names, how) if _begins_java(work, plan_first, may_end_early) else nullcontext() as ahead:
         from lakesql.cli import project
         from lakesql.compile.compiled import compiled_files
-        from lakesql.run.columns import ask_topics
+        from lakesql.run.streams.found_columns import ask_topics
 
         manifest = ask_topics(project.defer(work.manifest, work.names, options), work.names)
         compiled = compiled_files(manifest)
@@ -176,7 +176,7 @@ def run_selected(
         selects = compiled.selects(names)
         open_events = partial(_open_events, manifest, selects, how, metrics, options)
         if may_end_early and review is None:
-            from lakesql.run.nothing_new import report_nothing_new
+            from lakesql.run.start.nothing_new import report_nothing_new
 
             if report_nothing_new(manifest, selects, open_events, how.fail_if_empty):
                 return _exit_code(manifest, names)
@@ -206,7 +206,7 @@ def _begins_java(work: Work, plan_first: bool, may_end_early: bool) -> bool:
         return False
     if not may_end_early:
         return True
-    from lakesql.run.ahead import may_have_nothing_new
+    from lakesql.run.start.open_ahead import may_have_nothing_new
 
     return not may_have_nothing_new(work.manifest, names)
 
@@ -232,7 +232,7 @@ def _open_events(
 
 def _ahead(manifest: Manifest, names: Sequence[str], how: RunOptions) -> AbstractContextManager[Opening | None]:
     """The session of the run, which is begun with before it is needed."""
-    from lakesql.run.ahead import open_ahead
+    from lakesql.run.start.open_ahead import open_ahead
 
     return open_ahead(manifest, names, how.is_brief, is_shared=not how.continuous)
 
@@ -245,7 +245,7 @@ def _exit_code(manifest: Manifest, names: Sequence[str], *, succeeded: bool = Tr
 def _review_change(options: Options, manifest: Manifest, names: Sequence[str]) -> RunReview | None:
     """A review of the models, if a file differs from what it was at the last command. It is worked out meanwhile."""
     from lakesql.cli import project
-    from lakesql.run.former import holds_files
+    from lakesql.run.manifest.former import holds_files
 
     texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
     if holds_files(manifest.outputs.target, texts):
@@ -282,7 +282,7 @@ def served(
         return
     from lakesql.cli.report import say
     from lakesql.observe.metrics import RunMetrics, labels_of
-    from lakesql.run.serve_metrics import serve_metrics
+    from lakesql.run.tell.serve_metrics import serve_metrics
 
     models = {name: manifest.models[name] for name in names}
     kept = RunMetrics(

@@ -25,7 +25,7 @@ from lakesql.review.as_text import reason_line, render_text
 from lakesql.review.continuation import is_refusal
 from lakesql.review.tables_now import LiveModel, Unread, add_live
 from lakesql.review.verdicts import Verdict
-from lakesql.run.former import Former, open_state
+from lakesql.run.manifest.former import Former, open_state
 
 WAITS_S = 5.0
 """How long a run whose session is up waits for what is worked out meanwhile."""

@@ -27,7 +27,7 @@ def command(given: Given, action: str, names: tuple[str, ...]) -> None:
     from lakesql.cli import project
     from lakesql.cli.report import say
     from lakesql.counts import count
-    from lakesql.run.schemas import pull_schemas
+    from lakesql.run.samples.pull_schemas import pull_schemas
 
     pulled = pull_schemas(project.load_project(given.options), names)
     for each in pulled:

@@ -23,8 +23,8 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], ful
     from lakesql.cli import project, selection
     from lakesql.cli.render import open_emitter, told
     from lakesql.compile.compiled import compiled_files
-    from lakesql.run.check_seeds import check_seeds
-    from lakesql.run.seed import run_seeds
+    from lakesql.run.seeds.check_seeds import check_seeds
+    from lakesql.run.seeds.seed import run_seeds
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)

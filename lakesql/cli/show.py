@@ -111,7 +111,7 @@ def _consistent_snapshot(manifest: Manifest, name: str, catalog: OpenCatalog) ->
 
 def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Shown:
     from lakesql.counts import count
-    from lakesql.run.preview import preview_model
+    from lakesql.run.test.show_preview import preview_model
 
     preview = preview_model(manifest, name, limit, lambda text: say(text, options))
     if manifest.models[name].config.reads == "tables":

@@ -39,8 +39,8 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
     from lakesql.clock import now_ms
     from lakesql.errors import UsageError
     from lakesql.observe.seed_status import draw_seeds, render_seed_lines
-    from lakesql.run.seed_statuses import read_seed_statuses
-    from lakesql.run.status import read_statuses
+    from lakesql.run.seeds.seed_statuses import read_seed_statuses
+    from lakesql.run.tell.status import read_statuses
 
     if name is not None and (select or exclude):
         fix = f"Leave out one of them: `lakesql status {name}` draws the last day of its table."

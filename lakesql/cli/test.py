@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakesql.model.data_tests import DataTest
     from lakesql.model.unit_tests import UnitTest
     from lakesql.plan.data_test_results import TestResult
-    from lakesql.run.test import Engine
+    from lakesql.run.test.run_data_tests import Engine
     from lakesql.unit.outcomes import Result
 
 
@@ -119,7 +119,7 @@ def run_unit_tests(
     """Run unit tests: on DuckDB, or all of them in one session of Spark. `reads_later` is `run_tests_on_spark`'s."""
     if engine == "spark" and tests:
         from lakesql.cli.report import say
-        from lakesql.run.units import run_tests_on_spark
+        from lakesql.run.test.unit_tests_on_spark import run_tests_on_spark
 
         return run_tests_on_spark(manifest, tests, lambda text: say(text, options), reads_later)
     from lakesql.unit.run import run_tests
@@ -147,7 +147,7 @@ def answer_unit_tests(
 
 def _record(manifest: Manifest, names: Sequence[str], name: str, records: int) -> int:
     from lakesql.errors import UsageError
-    from lakesql.run.record_test import record_test
+    from lakesql.run.test.record_test import record_test
 
     if len(names) != 1:
         what = f"--record writes a test of one model, and {len(names)} are selected."
@@ -168,7 +168,7 @@ def run_tests_of_data(
     """Run data tests, each shown as it ends, and write `target/test_results.json`."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.cli.data_test_report import result_lines, summary_line
-    from lakesql.run.test import TestRun, run_data_tests
+    from lakesql.run.test.run_data_tests import TestRun, run_data_tests
 
     def show(result: TestResult) -> None:
         click.echo("".join(f"{line}\n" for line in result_lines(result)), nl=False)
@@ -246,7 +246,7 @@ def _session_on_demand(manifest: Manifest, options: Options) -> Iterator[Callabl
 
         def open_session() -> SparkSession:
             from lakesql.cli.report import say
-            from lakesql.run.spark import open_spark, session_settings
+            from lakesql.run.start.spark import open_spark, session_settings
 
             say("Tests need Spark, which is started.", options)
             settings = session_settings(manifest, (), lambda text: say(text, options), is_shared=True)

@@ -29,7 +29,7 @@ from lakesql.lsp.project_reader import ProjectReader, ReadFiles, ServerOptions
 from lakesql.model.model import Model
 from lakesql.project.changed_files import is_of_project
 from lakesql.project.files import PROPERTIES_SUFFIXES, SELECTORS_FILE, SourceFile
-from lakesql.run.check_seeds import check_seeds
+from lakesql.run.seeds.check_seeds import check_seeds
 from lakesql.stream.stream import Column
 from lakesql.unit.data_test_query import check_tests_of, table_columns
 

@@ -15,8 +15,8 @@ from lakesql.lsp.parsed_files import ParsedFiles
 from lakesql.project.changed_files import with_buffers
 from lakesql.project.files import ProjectFiles, outputs_of, read_project
 from lakesql.project.profiles import PROFILES_FILE, Target, load_target
-from lakesql.run.load import load_known
-from lakesql.run.part import ProjectPart, read_part
+from lakesql.run.manifest.load import load_known
+from lakesql.run.manifest.part import ProjectPart, read_part
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.plan.data_test_results import TestResult, is_bad
-from lakesql.run.context import RunContext
 from lakesql.run.job import Job, StartJob, ThreadWork
 from lakesql.run.model_jobs import JobsBy, ModelJobs
 from lakesql.run.models import Order
 from lakesql.run.seeds_first import SeedsFirst
-from lakesql.run.test import Engine, TestRun, run_data_tests
+from lakesql.run.start.context import RunContext
+from lakesql.run.test.run_data_tests import Engine, TestRun, run_data_tests
 from lakesql.run.together import consistent_group
 from lakesql.unit.outcomes import Result, is_failed, summary
 

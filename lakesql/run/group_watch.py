@@ -22,8 +22,8 @@ from lakesql.errors import LakesqlError, first_line
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import Every
-from lakesql.run.columns import cluster_of
-from lakesql.run.found_values import FoundValues
+from lakesql.run.streams.found_columns import cluster_of
+from lakesql.run.streams.found_values import FoundValues
 from lakesql.source.origin import StreamOrigin
 
 if TYPE_CHECKING:

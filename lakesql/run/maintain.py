@@ -18,7 +18,7 @@ from lakesql.errors import RunError
 from lakesql.events import Emit, Noted
 from lakesql.run.job import Job, ThreadWork
 from lakesql.run.model_jobs import JobsBy, ModelJobs
-from lakesql.run.model_maintenance import check_specs, find_maintenance
+from lakesql.run.start.model_maintenance import check_specs, find_maintenance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,17 +25,17 @@ from lakesql.model.config import AvailableNow
 from lakesql.model.group import ModelGroup
 from lakesql.names import REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.analysis import keep_analysis
-from lakesql.run.bind import BoundSelect, bind_select
-from lakesql.run.context import RunContext
-from lakesql.run.identities import hash_of
 from lakesql.run.job import Job, StartJob
-from lakesql.run.model_maintenance import open_keeper
-from lakesql.run.prepare import check_progress, prepare_model
-from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.refresh_job import RefreshJob
+from lakesql.run.replacement.rebuilt import finish_rebuild
+from lakesql.run.start.analysis import keep_analysis
+from lakesql.run.start.context import RunContext
+from lakesql.run.start.identities import hash_of
+from lakesql.run.start.model_maintenance import open_keeper
+from lakesql.run.start.prepare_model import check_progress, prepare_model
+from lakesql.run.start.tables_read import check_tables
+from lakesql.run.streams.bind import BoundSelect, bind_select
 from lakesql.run.supervise import POLL_S
-from lakesql.run.tables_read import check_tables
 from lakesql.run.together import GroupRounds, check_whole, consistent_group, seated_alone
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not

@@ -19,14 +19,14 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
 from lakesql.model.maintenance_tasks import rewrite_of
 from lakesql.observe.tally import ModelTally
-from lakesql.run.bind import BoundSelect, bind_selects
-from lakesql.run.context import RunContext
-from lakesql.run.found_values import FoundValues, new_members, tell_found
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import RunOptions
 from lakesql.run.model_jobs import JobsBy, ModelJobs, compile_again
-from lakesql.run.nothing_new import UpToDate, find_up_to_date
-from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.start.context import RunContext
+from lakesql.run.start.nothing_new import UpToDate, find_up_to_date
+from lakesql.run.start.spark import open_spark, session_settings
+from lakesql.run.streams.bind import BoundSelect, bind_selects
+from lakesql.run.streams.found_values import FoundValues, new_members, tell_found
 from lakesql.run.supervise import Supervisor
 from lakesql.run.together import check_whole, consistent_group
 

@@ -28,15 +28,15 @@ from lakesql.events import Emit, Event, Noted
 from lakesql.model.retention import GC_ENABLED
 from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_PROPERTY, REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.bind import BoundSelect, bind_select
-from lakesql.run.check_rebuild import check_rebuild
-from lakesql.run.context import RunContext
 from lakesql.run.job import Job
 from lakesql.run.model_jobs import JobsBy, ModelJobs
-from lakesql.run.rebuild_job import Rebuild
-from lakesql.run.rebuilt import find_swapped, finish_rebuild, rebuild_folder, set_property
-from lakesql.run.replacement import RebuildFrom, bind_rebuild, foreign_table
-from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.replacement.check_rebuild import check_rebuild
+from lakesql.run.replacement.rebuild_job import Rebuild
+from lakesql.run.replacement.rebuilt import find_swapped, finish_rebuild, rebuild_folder, set_property
+from lakesql.run.replacement.replacement_table import RebuildFrom, bind_rebuild, foreign_table
+from lakesql.run.start.context import RunContext
+from lakesql.run.start.spark import open_spark, session_settings
+from lakesql.run.streams.bind import BoundSelect, bind_select
 
 if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest

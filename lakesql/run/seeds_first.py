@@ -13,9 +13,9 @@ from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.plan.data_test_results import TestResult, is_bad
-from lakesql.run.context import RunContext
-from lakesql.run.seed import fill_seeds
-from lakesql.run.test import Engine, TestRun, run_data_tests
+from lakesql.run.seeds.seed import fill_seeds
+from lakesql.run.start.context import RunContext
+from lakesql.run.test.run_data_tests import Engine, TestRun, run_data_tests
 
 NOT_FILLED = "its seed was not filled"
 

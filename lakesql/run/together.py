@@ -28,14 +28,14 @@ from lakesql.model.group import ModelGroup
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.columns import cluster_of
+from lakesql.run.streams.found_columns import cluster_of
 from lakesql.source.cluster import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakesql.engine.batch.sink import Sink
-    from lakesql.run.context import RunContext
+    from lakesql.run.start.context import RunContext
 
 
 def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:

@@ -9,7 +9,7 @@ import pytest
 
 from lakesql.catalog.seed_table import drop_seed_table
 from lakesql.events import SeedFinished
-from lakesql.run.seed import fill_seeds
+from lakesql.run.seeds.seed import fill_seeds
 from tests.catalogs.places import Place
 from tests.spark.project import Project
 

@@ -16,7 +16,7 @@ import pytest
 from lakesql.engine.sources.event_topics import EventTopic
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, FilesLate, FilesLeftOut
-from lakesql.run.spark import find_needs
+from lakesql.run.start.spark import find_needs
 from lakesql.source.object_events import read_event
 from tests.catalogs.bucket import Bucket
 from tests.catalogs.places import Place

@@ -239,7 +239,7 @@ import sys
 from pathlib import Path
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.start.spark import open_spark, session_settings
 
 with open_spark(session_settings(load_project(Options()), [], print)) as (session, _):
     for statement in ("SET", "SET -v"):

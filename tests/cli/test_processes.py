@@ -63,12 +63,16 @@ def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Pa
 
 
 def test_a_preview_loads_nothing_that_starts_a_query() -> None:
-    script = "import sys, lakesql.run.preview; print(*sys.modules)"
+    script = "import sys, lakesql.run.test.show_preview; print(*sys.modules)"
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True)
     loaded = {*done.stdout.split()}
     assert "lakesql.engine.batch.sample" in loaded
-    assert not loaded & {"lakesql.run.prepare", "lakesql.run.nothing_new", "lakesql.engine.maintenance.keeper"}
+    assert not loaded & {
+        "lakesql.run.start.prepare_model",
+        "lakesql.run.start.nothing_new",
+        "lakesql.engine.maintenance.keeper",
+    }
     assert "pandas" not in loaded
 
 

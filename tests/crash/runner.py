@@ -38,16 +38,16 @@ from lakesql.progress.state import Decision, Fresh, ProgressState, Resume
 from lakesql.project.files import read_project
 from lakesql.project.procedures import DAY_MS
 from lakesql.project.profiles import load_target
-from lakesql.run.bind import bind_selects
-from lakesql.run.context import RebuildStep, RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
-from lakesql.run.load import load_known
 from lakesql.run.maintain import maintenance_jobs
+from lakesql.run.manifest.load import load_known
 from lakesql.run.models import run_selects
 from lakesql.run.rebuild import rebuild_jobs
-from lakesql.run.replay import bind_letters, replay_letters
-from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.start.context import RebuildStep, RunContext
+from lakesql.run.start.spark import open_spark, session_settings
+from lakesql.run.state.replay import bind_letters, replay_letters
+from lakesql.run.streams.bind import bind_selects
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pytest
 
 from lakesql.engine.batch.sink import Step
 from lakesql.names import REBUILD_SUFFIX
-from lakesql.run.context import RebuildStep
+from lakesql.run.start.context import RebuildStep
 from tests.crash.harness import (
     DISTURBANCES,
     FILES,

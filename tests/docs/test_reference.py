@@ -237,3 +237,11 @@ def test_every_package_stands_in_the_picture() -> None:
     folders = {path.parent.name for path in package.glob("*/__init__.py")}
     picture = page("architecture").split("```text")[1].split("```")[0]
     assert {name for name in folders if not re.search(rf"\b{name}\b", picture)} == set()
+
+
+@pytest.mark.parametrize("of", ["run", "engine"])
+def test_every_room_stands_in_the_picture_of_its_package(of: str) -> None:
+    rooms = {path.parent.name for path in (Path(names.__file__).parent / of).glob("*/__init__.py")}
+    heading = {"run": "### The rooms of run", "engine": "### The engine's rooms"}[of]
+    picture = page("architecture").split(heading)[1].split("```text")[1].split("```")[0]
+    assert set(re.findall(r"^(?: [├└]── )?(\w+) ", picture, re.MULTILINE)) == rooms

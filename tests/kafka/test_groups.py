@@ -14,8 +14,8 @@ from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Event, Noted
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.model_jobs import NOT_KEPT_FRESH
-from lakesql.run.prepare import prepare_model
-from lakesql.run.schemas import pull_schemas
+from lakesql.run.samples.pull_schemas import pull_schemas
+from lakesql.run.start.prepare_model import prepare_model
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project, Row
 from tests.spark.test_groups import KINDS, change, rows

@@ -238,8 +238,8 @@ def test_a_topic_of_a_pattern_deleted_during_a_run_is_reported_as_lost(
 
 def test_a_rewind_to_a_time_reads_the_records_since_then(begun: Project, broker: Broker, topic: str) -> None:
     from lakesql.compile.build_select import build_selects
-    from lakesql.run.bind import bind_selects
-    from lakesql.run.rewind import rewind_model
+    from lakesql.run.state.rewind import rewind_model
+    from lakesql.run.streams.bind import bind_selects
 
     manifest = begun.manifest()
     (bound,) = bind_selects(manifest, build_selects(manifest, ["u"])).values()

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from lakesql.project.lineage_target import LineageKafka
-from lakesql.run.send_lineage import open_sender
+from lakesql.run.tell.send_lineage import open_sender
 from lakesql.secrets import NO_SECRETS
 from lakesql.source.kafka import Kafka
 from tests.lineage.validate import problems_of

@@ -18,7 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from lakesql.errors import ProfileError, ProjectError
 from lakesql.events import BatchCommitted, Retrying
-from lakesql.run.schemas import PulledSchema, pull_schemas
+from lakesql.run.samples.pull_schemas import PulledSchema, pull_schemas
 from tests.servers.apicurio import Apicurio
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project

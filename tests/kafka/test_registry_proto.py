@@ -12,7 +12,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from lakesql.errors import ProfileError
 from lakesql.events import BatchCommitted
-from lakesql.run.schemas import pull_schemas
+from lakesql.run.samples.pull_schemas import pull_schemas
 from tests.messages import framed, message_of
 from tests.servers.apicurio import Apicurio
 from tests.servers.broker import Broker, Message

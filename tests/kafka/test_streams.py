@@ -16,7 +16,7 @@ from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Noted, Progress, StreamEmpty
-from lakesql.run.bind import bind_select
+from lakesql.run.streams.bind import bind_select
 from tests.servers.broker import STORE_PASSWORD, Broker, Message, jaas
 from tests.servers.process import free_ports
 from tests.spark.project import Project

@@ -27,7 +27,7 @@ from lakesql.review.continuation import find_refusals, old_progress
 from lakesql.review.option_changes import JUDGED_ELSEWHERE
 from lakesql.review.table_changes import find_table_changes, former_table, table_specs
 from lakesql.review.verdicts import CAUSES
-from lakesql.run.identities import query_identities
+from lakesql.run.start.identities import query_identities
 from tests.review.corpus import CASES, apply, case_name, parse_case
 
 

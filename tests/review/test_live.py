@@ -39,7 +39,7 @@ from lakesql.names import (
 from lakesql.progress.state import Checkpoint
 from lakesql.progress.stored import LocalFiles, read_checkpoint
 from lakesql.review.tables_now import Unread
-from lakesql.run.live import read_live
+from lakesql.run.tell.live_tables import read_live
 from lakesql.table.metadata import TableMetadata
 from tests.review.corpus import apply
 
@@ -303,7 +303,7 @@ def test_a_checkpoint_that_is_being_written_is_not_judged(plan: Plan, project: P
             checkpoint(project, table, next(through))
             return load_metadata(*arguments)
 
-        patch.setattr("lakesql.run.live.load_metadata", busy)
+        patch.setattr("lakesql.run.tell.live_tables.load_metadata", busy)
         assert read_live(target, names)["sizes"].checkpoint == Unread("")
         shutil.rmtree(project / ".lakesql/checkpoints/sizes")
         assert reasons(plan()) == []

@@ -19,7 +19,7 @@ from lakesql.cli.project import load_project, read_schemas
 from lakesql.cli.run_review import RunReview, start_review
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import Event, Noted
-from lakesql.run.former import holds_files
+from lakesql.run.manifest.former import holds_files
 from tests.review.corpus import apply
 
 MODEL = """\

@@ -19,7 +19,7 @@ import pytest
 
 from lakesql.cli.init import write_project
 from lakesql.conditions import CONDITIONS
-from lakesql.run import project_site
+from lakesql.run.tell import project_site
 from tests.servers.process import hear_interrupts
 from tests.site.hostile import LONG_COLUMN, ODD_COLUMN, SCRIPT, write_broken, write_hostile
 

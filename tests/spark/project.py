@@ -26,17 +26,17 @@ from lakesql.graph.load_manifest import load_manifest
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
-from lakesql.run.bind import bind_selects
-from lakesql.run.columns import ask_topics
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
-from lakesql.run.load import load_asked, load_known
+from lakesql.run.manifest.load import load_asked, load_known
 from lakesql.run.model_jobs import JobsBy
 from lakesql.run.models import Order, run_selects
-from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.rebuild import rebuild_jobs
-from lakesql.run.replacement import RebuildFrom
+from lakesql.run.replacement.replacement_table import RebuildFrom
+from lakesql.run.start.context import RunContext
+from lakesql.run.start.nothing_new import report_nothing_new
+from lakesql.run.streams.bind import bind_selects
+from lakesql.run.streams.found_columns import ask_topics
 
 E = TypeVar("E")
 Row = dict[str, Any]

@@ -16,8 +16,8 @@ from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.sources.broker import Brokers
 from lakesql.events import MaintenanceFailed, TableMaintained
 from lakesql.model.maintenance_tasks import maintenance_tasks
-from lakesql.run.bind import bind_select
 from lakesql.run.maintain import maintenance_jobs
+from lakesql.run.streams.bind import bind_select
 from tests.spark.project import Fields, Project, Row
 from tests.spark.test_rebuild import break_off
 

@@ -10,7 +10,7 @@ import pytest
 
 from lakesql.plan.data_test_results import TestResult
 from lakesql.run.build import Build, jobs_with_tests, plan_build
-from lakesql.run.test import Engine, TestRun, run_data_tests
+from lakesql.run.test.run_data_tests import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Passed
 from lakesql.unit.run import run_tests
 from tests.spark.project import Project, Ran

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.run.drop import Dropper
+from lakesql.run.state.drop import Dropper
 from tests.spark.project import Project
 
 COLUMNS = {"id": "bigint", "at": {"type": "timestamp", "required": False}}

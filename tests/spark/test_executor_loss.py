@@ -5,11 +5,11 @@ from __future__ import annotations
 from lakesql.compile.build_select import build_selects
 from lakesql.engine.batch.sink import Step
 from lakesql.events import BatchCommitted, Event, Retrying
-from lakesql.run.bind import bind_selects
-from lakesql.run.context import RunContext
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import RunOptions
 from lakesql.run.models import run_selects
+from lakesql.run.start.context import RunContext
+from lakesql.run.streams.bind import bind_selects
 from tests.spark.project import Project, Ran
 
 

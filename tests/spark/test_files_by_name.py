@@ -19,8 +19,8 @@ import pytest
 from lakesql.compile.build_select import build_select
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.events import BatchCommitted, FilesLate, FilesLeftOut
-from lakesql.run.bind import bind_select
-from lakesql.run.rewind import rewind_model
+from lakesql.run.state.rewind import rewind_model
+from lakesql.run.streams.bind import bind_select
 from tests.spark.project import Project, Ran
 from tests.spark.test_new_source import command, kill_at
 

@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from lakesql.project.files import read_project
 from lakesql.project.profiles import Target
-from lakesql.run.infer import AskedContract, infer_contract, write_contract
+from lakesql.run.samples.infer import AskedContract, infer_contract, write_contract
 from lakesql.source.recorded import Recorded
 from tests.spark.project import Project
 from tests.unit.infer_samples import dump, random_documents

@@ -14,8 +14,8 @@ import pytest
 from lakesql.compile.build_select import build_selects
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
-from lakesql.run.bind import bind_selects
-from lakesql.run.rewind import Rewound, rewind_model
+from lakesql.run.state.rewind import Rewound, rewind_model
+from lakesql.run.streams.bind import bind_selects
 from tests.spark.project import Project, Ran, Row
 
 APPEND, UPSERT = {"mode": "append"}, {"mode": "upsert", "keys": "id"}

@@ -14,7 +14,7 @@ from lakesql.compile.build_select import build_selects
 from lakesql.compile.compiled import compiled_files
 from lakesql.events import BatchSkipped, Event, RunFinished, RunStarted
 from lakesql.observe.emitter import Emitter
-from lakesql.run.tell_lineage import tell_lineage
+from lakesql.run.tell.tell_lineage import tell_lineage
 from tests.lineage.validate import problems_of
 from tests.spark.project import Project, Ran
 

@@ -43,7 +43,7 @@ from lakesql.project.procedures import (
     option_names,
 )
 from lakesql.run.maintain import IS_RUN, maintenance_jobs
-from lakesql.run.model_maintenance import find_maintenance
+from lakesql.run.start.model_maintenance import find_maintenance
 from lakesql.table.maintenance_record import parse_record
 from tests.spark.project import Project, Row
 from tests.spark.test_ledger import rewind

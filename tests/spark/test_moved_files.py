@@ -11,8 +11,8 @@ from lakesql.compile.build_select import build_select
 from lakesql.engine.progress.moved import settle_files
 from lakesql.events import Noted
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.bind import bind_select
-from lakesql.run.identities import query_identities
+from lakesql.run.start.identities import query_identities
+from lakesql.run.streams.bind import bind_select
 from tests.spark.project import Project
 
 COLUMNS = {"id": "bigint", "k": "string"}

@@ -17,7 +17,7 @@ from lakesql.compile.build_select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.sources.broker import Brokers
 from lakesql.events import Noted
-from lakesql.run.bind import bind_select
+from lakesql.run.streams.bind import bind_select
 from tests.spark.project import Project, Row
 
 EPOCH = datetime(1970, 1, 1)

@@ -16,10 +16,10 @@ from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.sources.globs import list_files
 from lakesql.events import Noted, QueryPaused, Retrying
-from lakesql.run.context import RunContext
-from lakesql.run.drop import Dropper
 from lakesql.run.maintain import maintenance_jobs
 from lakesql.run.rebuild import abandon_rebuild
+from lakesql.run.start.context import RunContext
+from lakesql.run.state.drop import Dropper
 from lakesql.source.local_files import local_files
 from tests.spark.project import T0_MS, Project, Ran, Row
 from tests.spark.test_expectations import expect

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.run.schemas import pull_schemas
+from lakesql.run.samples.pull_schemas import pull_schemas
 from tests.messages import framed as message
 from tests.messages import message_of
 from tests.spark.project import Project, in_bytes, use_schema_folder

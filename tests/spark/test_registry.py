@@ -18,7 +18,7 @@ from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted
-from lakesql.run.bind import bind_select
+from lakesql.run.streams.bind import bind_select
 from tests.servers.certificates import Authority, server_context
 from tests.servers.memory_registry import open_memory_registry
 from tests.spark.project import Project, in_bytes, use_schema_folder

@@ -13,9 +13,9 @@ import pytest
 from lakesql.compile.build_select import build_select
 from lakesql.engine.spark.session import new_session
 from lakesql.events import BatchCommitted, BatchSkipped, Event, Noted, Retrying, StepApplied
-from lakesql.run.bind import bind_select
-from lakesql.run.context import RunContext
-from lakesql.run.replay import bind_letters, replay_followed
+from lakesql.run.start.context import RunContext
+from lakesql.run.state.replay import bind_letters, replay_followed
+from lakesql.run.streams.bind import bind_select
 from tests.messages import framed, message_of
 from tests.servers.memory_registry import MemoryRegistry, open_memory_registry, wire
 from tests.spark.project import Lake, Project, in_bytes

@@ -15,8 +15,8 @@ import pytest
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, Noted
 from lakesql.names import FORMER_PROPERTY
-from lakesql.run.drop import Dropper
-from lakesql.run.rename import Renamer
+from lakesql.run.state.drop import Dropper
+from lakesql.run.state.rename import Renamer
 from tests.spark.project import Project
 
 pytestmark = pytest.mark.long

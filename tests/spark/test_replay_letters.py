@@ -18,9 +18,9 @@ from lakesql.compile.build_select import build_select
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import RunError
 from lakesql.events import Event
-from lakesql.run.bind import bind_select
-from lakesql.run.context import RunContext
-from lakesql.run.replay import Replayed, bind_letters, replay_letters
+from lakesql.run.start.context import RunContext
+from lakesql.run.state.replay import Replayed, bind_letters, replay_letters
+from lakesql.run.streams.bind import bind_select
 from tests.spark.project import Fields, Project
 from tests.spark.test_ledger import roll_back
 

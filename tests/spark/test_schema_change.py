@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakesql.events import StepApplied
-from lakesql.run.drop import Dropper
+from lakesql.run.state.drop import Dropper
 from tests.spark.project import Project
 
 POLICIES = ("append_new_columns", "sync_all_columns", "ignore", "fail")

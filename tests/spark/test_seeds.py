@@ -13,7 +13,7 @@ import pytest
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.events import Noted, SeedFinished
-from lakesql.run.seed import fill_seeds
+from lakesql.run.seeds.seed import fill_seeds
 from lakesql.seed.seed_values import NoValueError, reader_of
 from lakesql.stream.types import parse_type
 from tests.spark.project import Project

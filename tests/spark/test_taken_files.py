@@ -17,8 +17,8 @@ from lakesql.compile.build_select import build_select
 from lakesql.engine.sources.move_files import archived_place, delete_file, move_file, move_here, move_there
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, FilesLeftOut
-from lakesql.run.bind import bind_select
-from lakesql.run.rewind import rewind_model
+from lakesql.run.state.rewind import rewind_model
+from lakesql.run.streams.bind import bind_select
 from lakesql.source.seen_files import SeenFile
 from tests.spark.project import Project
 

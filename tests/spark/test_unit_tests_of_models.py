@@ -17,8 +17,8 @@ from lakesql.engine.refresh import refresh_table
 from lakesql.engine.refresh.refresh_table import Refresh
 from lakesql.errors import ProjectError
 from lakesql.graph.manifest import Manifest
-from lakesql.run.unit_target import on_recordings
-from lakesql.run.units import build_all, run_in_session
+from lakesql.run.test.unit_target import on_recordings
+from lakesql.run.test.unit_tests_on_spark import build_all, run_in_session
 from lakesql.unit.outcomes import Failed, NeedsSpark, Passed, Result
 from lakesql.unit.run import run_tests
 from tests.spark.project import Lake

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakesql.observe.status_text import remarks
-from lakesql.run.status import read_statuses
+from lakesql.run.tell.status import read_statuses
 from tests.spark.project import Fields, Project
 from tests.spark.test_replay_letters import replay
 from tests.spark.test_unknown_fields import parse

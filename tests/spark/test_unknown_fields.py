@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from lakesql.engine.records.parse import Contract, ContractColumn, parse_records, with_detail
 from lakesql.events import FieldsRescued, RescuedFields
 from lakesql.observe.status_text import remarks
-from lakesql.run.status import read_statuses
+from lakesql.run.tell.status import read_statuses
 from lakesql.stream.stream import UnknownFields
 from tests.spark.project import Project
 from tests.spark.test_parse import raw_of

@@ -250,7 +250,7 @@ import sys
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.engine.spark.session import new_session
-from lakesql.run.spark import open_spark, session_settings
+from lakesql.run.start.spark import open_spark, session_settings
 
 manifest = load_project(Options())
 settings = session_settings(manifest, (), print, is_shared=True)

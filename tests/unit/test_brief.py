@@ -10,7 +10,7 @@ import pytest
 from lakesql.graph.load_manifest import load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
-from lakesql.run.brief import FEW_BYTES, TEXT_OF_PACKED, is_brief
+from lakesql.run.start.brief import FEW_BYTES, TEXT_OF_PACKED, is_brief
 from tests.servers.process import LOOPBACK, free_ports
 
 PROFILES = """\

@@ -25,7 +25,7 @@ from lakesql.model.data_tests import Threshold, read_tests
 from lakesql.plan.data_test_results import TestResult
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.build import plan_build
-from lakesql.run.test import TestRun, run_data_tests
+from lakesql.run.test.run_data_tests import TestRun, run_data_tests
 
 Row = dict[str, Any]
 

@@ -24,7 +24,7 @@ from lakesql.graph.load_manifest import load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import Target
 from lakesql.project.yaml import parse_yaml
-from lakesql.run.infer import AskedContract, infer_contract, name_of, write_contract
+from lakesql.run.samples.infer import AskedContract, infer_contract, name_of, write_contract
 from lakesql.source.recorded import Recorded
 from lakesql.stream.contract_text import render_entry
 from lakesql.stream.found_contract import contract_of_rows

@@ -9,7 +9,7 @@ import pytest
 
 from lakesql.decode import node_of
 from lakesql.errors import Place
-from lakesql.run.topics import read_topics
+from lakesql.run.streams.ask_sources import read_topics
 from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.librdkafka_options import librdkafka_options

@@ -42,7 +42,7 @@ from lakesql.observe.told_run import LineageRun
 from lakesql.project.duration import Duration
 from lakesql.project.lineage_target import BATCH, LineageFile, LineageTarget
 from lakesql.project.profiles import Catalog
-from lakesql.run.tell_lineage import period_of
+from lakesql.run.tell.tell_lineage import period_of
 from lakesql.secrets import find_secrets
 from lakesql.source.kafka import Kafka
 from lakesql.stream.stream import Column, Stream, read_stream

@@ -43,9 +43,9 @@ from lakesql.names import (
 )
 from lakesql.progress.analyzed import shape_of
 from lakesql.project.files import write_atomically
-from lakesql.run.analysis import keep_analysis
-from lakesql.run.bind import bind_selects
-from lakesql.run.nothing_new import report_nothing_new
+from lakesql.run.start.analysis import keep_analysis
+from lakesql.run.start.nothing_new import report_nothing_new
+from lakesql.run.streams.bind import bind_selects
 from lakesql.table.maintenance_record import MaintenanceRecord, render_record
 from lakesql.table.metadata import parse_metadata
 from tests.share import a_few

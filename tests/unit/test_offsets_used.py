@@ -10,7 +10,7 @@ from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.build_select import build_select
 from lakesql.errors import ProjectError
-from lakesql.run.bind import bind_select
+from lakesql.run.streams.bind import bind_select
 
 PROFILES = """
 p:

@@ -12,7 +12,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.project.changed_files import with_buffers
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import load_target
-from lakesql.run.part import read_part
+from lakesql.run.manifest.part import read_part
 from tests.lint.samples import lay
 
 CARTS = "models/all_carts.sql"

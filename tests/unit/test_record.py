@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 
 from lakesql.errors import ProfileError
-from lakesql.run.record import SECRET_BYTES, SECRET_FILE, _read_secret, _write_secret
+from lakesql.run.samples.record import SECRET_BYTES, SECRET_FILE, _read_secret, _write_secret
 
 
 def test_the_masking_key_is_stable_and_readable_by_its_user_alone(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_key_that_could_not_be_written_leaves_no_file(tmp_path: Path, monkeypa
     def fail(_: int) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lakesql.run.record.secrets.token_bytes", fail)
+    monkeypatch.setattr("lakesql.run.samples.record.secrets.token_bytes", fail)
     with pytest.raises(OSError, match="No space"):
         _read_secret(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -52,7 +52,7 @@ def test_a_masking_key_is_created_on_a_file_system_without_links(
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("lakesql.run.record.os.link", refuse)
+    monkeypatch.setattr("lakesql.run.samples.record.os.link", refuse)
     secret = _read_secret(tmp_path)
     _write_secret(tmp_path / SECRET_FILE)
     assert _read_secret(tmp_path) == secret

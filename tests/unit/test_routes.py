@@ -17,8 +17,8 @@ from lakesql.graph.manifest import Manifest
 from lakesql.lint.lint import lint
 from lakesql.lint.lint_settings import LintSettings
 from lakesql.names import LONGEST_NAME
-from lakesql.run.found_values import FoundValues, find_lost
-from lakesql.run.schemas import pull_schemas
+from lakesql.run.samples.pull_schemas import pull_schemas
+from lakesql.run.streams.found_values import FoundValues, find_lost
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.route_values import MOST_VALUES, text_columns, values_in
 from tests.unit.test_groups import load as load_files

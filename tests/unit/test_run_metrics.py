@@ -31,7 +31,7 @@ from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.table_name import TableName
 from lakesql.observe.emitter import Emitter
 from lakesql.observe.metrics import RUN_METRICS, RunMetrics, labels_of
-from lakesql.run.serve_metrics import serve_metrics
+from lakesql.run.tell.serve_metrics import serve_metrics
 
 START = 1_800_000_000_000
 MINUTE = 60_000

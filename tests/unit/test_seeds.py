@@ -21,8 +21,8 @@ from lakesql.errors import LakesqlError, ProfileError, ProjectError
 from lakesql.events import Event, SeedFinished
 from lakesql.names import SEED_PROPERTY, SEED_VERSION
 from lakesql.project.files import first_record
-from lakesql.run.check_seeds import check_seeds
-from lakesql.run.seed import fill_seeds
+from lakesql.run.seeds.check_seeds import check_seeds
+from lakesql.run.seeds.seed import fill_seeds
 from lakesql.seed.csv_records import read_records
 from lakesql.seed.seed_values import NoValueError, find_zone, reader_of
 from lakesql.stream.types import parse_type

@@ -17,7 +17,7 @@ import pytest
 from lakesql.errors import ProfileError
 from lakesql.observe.told_run import LineageRun
 from lakesql.project.lineage_target import LineageFile, LineageHttp, LineageKafka, LineageTarget
-from lakesql.run.send_lineage import LineageSender, RefusedError, open_sender
+from lakesql.run.tell.send_lineage import LineageSender, RefusedError, open_sender
 from lakesql.secrets import NO_SECRETS
 from lakesql.source.kafka import Kafka
 from tests.lineage.receiver import Receiver
@@ -191,7 +191,9 @@ def test_a_missing_extra_has_a_condition(monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
-            patch.setattr("lakesql.run.send_lineage.find_spec", lambda name, missing=module: name != missing or None)
+            patch.setattr(
+                "lakesql.run.tell.send_lineage.find_spec", lambda name, missing=module: name != missing or None
+            )
             with pytest.raises(ProfileError) as raised, opened(target):
                 pass
         assert [problem.condition for problem in raised.value.problems] == ["extra-missing"]

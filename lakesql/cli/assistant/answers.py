@@ -129,8 +129,8 @@ def answer_status(question: Question) -> Answer:
     from lakesql.clock import now_ms
     from lakesql.observe.seed_status import render_seed_lines
     from lakesql.observe.status_json import render_status_lines
-    from lakesql.run.seed_statuses import read_seed_statuses
-    from lakesql.run.status import read_statuses
+    from lakesql.run.seeds.seed_statuses import read_seed_statuses
+    from lakesql.run.tell.status import read_statuses
 
     manifest = project.load_project(question.options)
     select, exclude = question.texts("select"), question.texts("exclude")

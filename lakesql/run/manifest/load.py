@@ -1,0 +1,46 @@
+"""Reads a project with what is known of its feeds beside what its files declare: tables of groups, columns of streams.
+
+Most projects declare all of it. So what looks into recordings, or asks brokers, is imported where something is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakesql.graph.load_manifest import FindTables, GroupFeeds
+from lakesql.graph.manifest import Manifest
+from lakesql.stream.source_table import SourceTable
+
+Load = Callable[[FindTables], Manifest]
+"""Reads a project, whose groups have the tables that are found beside those that its files declare."""
+
+
+def load_known(load: Load) -> Manifest:
+    """The project with all that is known of feeds without asking a broker: the tables of its groups, and the columns of
+    streams that declare none."""
+    return _with_columns(load(_known_tables))
+
+
+def load_asked(load: Load) -> Manifest:
+    """The project with all that is known of feeds, once Kafka was asked which tables the feeds of groups have. The
+    answer is kept for other commands.
+
+    Raises what asking a broker raises.
+    """
+    from lakesql.run.streams.group_tables import ask_tables
+
+    return _with_columns(load(ask_tables))
+
+
+def _known_tables(feeds: GroupFeeds) -> Sequence[SourceTable]:
+    from lakesql.run.streams.group_tables import known_tables
+
+    return known_tables(feeds)
+
+
+def _with_columns(manifest: Manifest) -> Manifest:
+    if not any(stream.is_open for stream in manifest.streams.values()):
+        return manifest
+    from lakesql.run.streams.found_columns import find_recorded
+
+    return find_recorded(manifest)

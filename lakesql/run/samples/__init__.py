@@ -1,0 +1,1 @@
+"""Files of a project that are made of what its streams hold: contracts, recordings, schemas."""

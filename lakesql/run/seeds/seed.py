@@ -1,0 +1,155 @@
+"""`lakesql seed`: the tables of seeds are given the rows of their files, where these have changed. No JVM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakesql.catalog.connect import OpenCatalog, open_catalog
+from lakesql.catalog.seed_table import SeedTable, check_owner, fill_seed_table, read_seed_table
+from lakesql.catalog.tables import list_tables
+from lakesql.clock import now_ms
+from lakesql.errors import LakesqlError, ProjectError
+from lakesql.events import Emit, RunFinished, RunStarted, SeedFinished
+from lakesql.graph.manifest import Manifest
+from lakesql.model.table_name import TableName
+from lakesql.project.files import decode_seed, digest_of, read_seed_content
+from lakesql.project.profiles import sqlite_file
+from lakesql.run.seeds.check_seeds import zone_name
+from lakesql.seed.seed import Seed
+from lakesql.seed.seed_rows import read_rows
+from lakesql.seed.seed_values import find_zone
+
+
+def run_seeds(manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool) -> bool:
+    """Fill those of the seeds whose file or contract has changed since, with `is_forced` all; whether none failed."""
+    started = time.monotonic()
+    emit(RunStarted(manifest.target.name, (), False, now_ms(), seeds=tuple(names)))
+    failed = fill_seeds(manifest, names, emit, is_forced=is_forced)
+    emit(RunFinished(_since(started), False, now_ms()))
+    return not failed
+
+
+def fill_seeds(manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool) -> frozenset[str]:
+    """Fill the seeds as `run_seeds` does; the names of those that failed. One that fails ends no other.
+
+    Raises `ProfileError` where the catalog is not to be had.
+    """
+    if not names:
+        return frozenset()
+    opened = open_catalog(manifest.target.catalog)
+    filler = _Filler(manifest, opened, zone_name(manifest), is_forced)
+    failed = set()
+    for name in names:
+        done = filler.fill(manifest.seeds[name])
+        failed |= {name} if done.status == "error" else set()
+        emit(done)
+    return frozenset(failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filler:
+    manifest: Manifest
+    opened: OpenCatalog
+    zone: str
+    is_forced: bool
+
+    def fill(self, seed: Seed) -> SeedFinished:
+        """Fill the table of the seed, unless it has the rows."""
+        started = time.monotonic()
+        try:
+            found = read_seed_table(self.opened, seed.table)
+            if found is not None:
+                check_owner(seed.table, found, owner_of(self.manifest, seed), seed.name)
+            if found is not None and found.version == seed.version(self.zone) and not self.is_forced:
+                because = f"since {_at(found)}"
+                return SeedFinished(
+                    seed.name, "success", "unchanged", str(seed.table), found.rows, because, _since(started), now_ms()
+                )
+            filled = self.exchange(seed)
+        except LakesqlError as error:
+            return SeedFinished(
+                seed.name, "error", None, str(seed.table), None, "", _since(started), now_ms(), error.problems
+            )
+        because = _why(found, is_forced=self.is_forced)
+        return SeedFinished(
+            seed.name,
+            "success",
+            "filled",
+            str(seed.table),
+            filled.rows,
+            because,
+            _since(started),
+            now_ms(),
+            location=filled.location,
+        )
+
+    def exchange(self, seed: Seed) -> SeedTable:
+        """Give the table the rows that the file has now."""
+        content = read_seed_content(
+            self.manifest.directory / seed.path, seed.path, self.manifest.settings.seeds.max_size
+        )
+        if digest_of(content) != seed.digest:
+            what = f"The file of seed '{seed.name}' was written while it was read."
+            raise ProjectError.of("seed-not-filled", what, fix="Fill it again: lakesql seed", place=seed.place)
+        rows = read_rows(seed, decode_seed(content, seed.path), find_zone(self.zone))
+        owner, version = owner_of(self.manifest, seed), seed.version(self.zone)
+        return fill_seed_table(self.opened, seed, owner, version, rows, is_forced=self.is_forced)
+
+
+def owner_of(manifest: Manifest, seed: Seed) -> str:
+    """What the table of the seed has as its mark."""
+    return f"{manifest.settings.name}.{seed.name}"
+
+
+def find_seed_tables(manifest: Manifest, opened: OpenCatalog) -> dict[str, TableName]:
+    """The tables in the target's namespace that seeds of this project have made, by the names of the seeds, of those
+    too whose files are gone."""
+    found: dict[str, TableName] = {}
+    for name in list_tables(opened, manifest.target.namespace):
+        state = read_seed_table(opened, name)
+        project, _, seed = (state.owner if state is not None else "").partition(".")
+        if project == manifest.settings.name and seed:
+            found[seed] = name
+    return found
+
+
+def find_dropped(manifest: Manifest, opened: OpenCatalog, name: str) -> TableName | None:
+    """The table that a seed of this name has made, None if there is none.
+
+    Raises `RunError` (`table-not-of-seed`) where that of a seed is another's.
+    """
+    seed = manifest.seeds.get(name)
+    if seed is None:
+        return find_seed_tables(manifest, opened).get(name)
+    state = read_seed_table(opened, seed.table)
+    if state is None:
+        return None
+    check_owner(seed.table, state, owner_of(manifest, seed), name)
+    return seed.table
+
+
+def open_if_there(manifest: Manifest) -> OpenCatalog | None:
+    """The target's catalog; None where it is a file that is not there yet, which opening would make."""
+    file = sqlite_file(manifest.target.catalog)
+    return open_catalog(manifest.target.catalog) if file is None or file.exists() else None
+
+
+def _why(found: SeedTable | None, *, is_forced: bool) -> str:
+    """Why the table of a seed is filled, for its event."""
+    if found is None:
+        return "it is new"
+    if found.filled_at_ms is None:
+        return "it had never been filled"
+    if not found.version:
+        return "others had written rows into it, which are replaced"
+    return "as asked for" if is_forced else "its file or contract has changed"
+
+
+def _at(found: SeedTable) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime((found.filled_at_ms or 0) / 1000))
+
+
+def _since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

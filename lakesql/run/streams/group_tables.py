@@ -1,0 +1,195 @@
+"""The tables of feeds that groups mirror: those of recordings, found by a former run, or as the broker has them now.
+
+Those of a route are the values of its column: the newest records have some, and the batches of a run find the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from lakesql.errors import Place
+from lakesql.graph.load_manifest import GroupFeeds
+from lakesql.graph.manifest import Manifest
+from lakesql.project.codec import decoder, encode
+from lakesql.run.streams.found_columns import SAMPLE, cluster_of, newest_recorded
+from lakesql.run.streams.kafka_java import open_kafka
+from lakesql.run.streams.kept_streams import KeptStreams
+from lakesql.stream.found_tables import tables_in
+from lakesql.stream.recording import RawRecord
+from lakesql.stream.route_values import MOST_VALUES, values_in
+from lakesql.stream.source_table import SourceTable, tables_text
+from lakesql.stream.stream import Column, Stream
+
+
+def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
+    """The tables that recordings have, and those that were found in Kafka before."""
+    kept, values = _KeptTables(feeds), KeptValues(feeds)
+    found: list[SourceTable] = []
+    for stream in feeds.streams:
+        if stream.name in feeds.routes:
+            found += _tables_of_values(stream, [*values.get(stream), *_recorded_values(feeds, stream)])
+            continue
+        source = feeds.target.connections.get(stream.connection)
+        folder = source.recording if source is not None else None
+        if folder is None:
+            found += kept.get(stream)
+        else:
+            found += tables_in(newest_recorded(stream.origin, folder), stream)
+    return found
+
+
+def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
+    """The tables of feeds as the brokers have them now. For a feed of several topics the newest records of new topics
+    are read; for one with a single topic its newest records.
+
+    A table that had no key is looked at again: it may have got one, and its first records may have been without.
+    """
+    asked = [(stream, cluster) for stream in feeds.streams if (cluster := cluster_of(feeds.target, stream)) is not None]
+    if not asked:
+        return known_tables(feeds)
+    from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
+
+    kept, values = _KeptTables(feeds), KeptValues(feeds)
+    with open_kafka() as jvm:
+        for stream, cluster in asked:
+            if (route := feeds.routes.get(stream.name)) is not None:
+                with open_broker(jvm, cluster) as broker:
+                    newest = broker.read_newest(broker.find_topics(stream.origin, stream.place).values(), SAMPLE)
+                values.add(stream, values_in(newest, stream, route))
+                continue
+            whole = (*(table for table in kept.get(stream) if table.key), *feeds.declared)
+            known = {table.topic for table in whole if table.stream == stream.name}
+            with open_broker(jvm, cluster) as broker:
+                topics = broker.find_topics(stream.origin, stream.place)
+                new = [topic for name, topic in topics.items() if name not in known]
+                count = PULLED * len(new) if stream.origin.may_be_several else SAMPLE
+                records = broker.read_newest(new, count) if new else []
+            kept.add(stream, tables_in(records, stream))
+    kept.save()
+    return known_tables(feeds)
+
+
+def pull_tables(manifest: Manifest, stream: Stream) -> dict[str, str]:
+    """The file that declares the tables of a feed which groups mirror, each as its newest records have it: its text, by
+    its path.
+
+    Tables that another file of the project declares are not in it. The values of a route that are in the file stay
+    there: newest records say which values there are, and not which are gone. Raises what asking a broker raises.
+    """
+    path = tables_path(manifest, stream)
+    elsewhere = {table.name for table in manifest.source_tables if _is_elsewhere(table, stream, path)}
+    groups = [group for group in manifest.groups.values() if group.stream == stream.name]
+    route = next((group.tables.route for group in groups), "")
+    known = manifest.source_tables if route else ()
+    now = {
+        table.name: table for table in (*known, *_tables_now(manifest, stream, route)) if table.stream == stream.name
+    }
+    found = [
+        table
+        for table in now.values()
+        if table.name not in elsewhere and any(group.tables.takes(table.name) for group in groups)
+    ]
+    return {path: tables_text(found, route)}
+
+
+def tables_path(manifest: Manifest, stream: Stream) -> str:
+    """Where the tables of a feed are declared by a pull."""
+    return f"{manifest.settings.paths.streams}/{stream.name}.tables.yml"
+
+
+def _is_elsewhere(table: SourceTable, stream: Stream, path: str) -> bool:
+    return table.stream == stream.name and table.is_declared and table.place.path != path
+
+
+def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTable]:
+    """All tables of a feed, as its newest records tell of them."""
+    source = manifest.target.connections.get(stream.connection)
+    if source is not None and source.recording is not None:
+        return _tables_of(newest_recorded(stream.origin, source.recording), stream, route)
+    cluster = cluster_of(manifest.target, stream)
+    if cluster is None:
+        return []
+    from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
+
+    with open_kafka() as jvm, open_broker(jvm, cluster) as broker:
+        topics = broker.find_topics(stream.origin, stream.place)
+        count = SAMPLE if route else PULLED * max(1, len(topics))
+        return _tables_of(broker.read_newest(topics.values(), count), stream, route)
+
+
+def _tables_of(records: Sequence[RawRecord], stream: Stream, route: str) -> list[SourceTable]:
+    return _tables_of_values(stream, values_in(records, stream, route)) if route else tables_in(records, stream)
+
+
+def _recorded_values(feeds: GroupFeeds, stream: Stream) -> list[str]:
+    """The values of a stream's route in its recording, if it has one."""
+    source = feeds.target.connections.get(stream.connection)
+    folder = source.recording if source is not None else None
+    records = newest_recorded(stream.origin, folder) if folder is not None else []
+    return values_in(records, stream, feeds.routes[stream.name])
+
+
+def _tables_of_values(stream: Stream, values: Iterable[str]) -> list[SourceTable]:
+    """What stands for a table of each value."""
+    each = dict.fromkeys(values)
+    return [SourceTable(stream.name, value, "", (), (), (), stream.place, is_declared=False) for value in each]
+
+
+PULLED = 100
+"""So many of the newest records of a topic are read to know the table that it has."""
+
+
+class _KeptTables:
+    """The tables that were found in the topics of a target's feeds."""
+
+    def __init__(self, feeds: GroupFeeds) -> None:
+        names = [stream.name for stream in feeds.streams]
+        self._kept = KeptStreams(feeds.outputs, "tables.json", feeds.target.name, names)
+        self._decode = decoder((SourceTable, Column, Place))
+
+    def get(self, stream: Stream) -> Sequence[SourceTable]:
+        found = self._kept.get(stream)
+        return [] if found is None else self._decode(found)
+
+    def add(self, stream: Stream, tables: Sequence[SourceTable]) -> None:
+        merged = {table.name: table for table in (*self.get(stream), *tables)}
+        self._kept.put(stream, encode([*merged.values()]))
+
+    def save(self) -> None:
+        self._kept.save()
+
+
+_LOCK = threading.Lock()
+
+
+class KeptValues:
+    """The values that were found of the routes of a target's streams, as long as these read the same topics.
+
+    Each is in the file once `add` returns. `add` is for several threads: it looks at what others have kept meanwhile.
+    """
+
+    def __init__(self, feeds: GroupFeeds) -> None:
+        self._feeds = feeds
+
+    def get(self, stream: Stream) -> list[str]:
+        """What was found of a stream's route, in the order in which it came."""
+        return self._read(self._open(), stream)
+
+    def add(self, stream: Stream, values: Iterable[str]) -> None:
+        """Keep values that were found, one more than there may be at most."""
+        with _LOCK:
+            kept = self._open()
+            before = self._read(kept, stream)
+            merged = [*dict.fromkeys([*before, *values])][: MOST_VALUES + 1]
+            if merged != before:
+                kept.put(stream, {"column": self._feeds.routes[stream.name], "values": merged})
+                kept.save()
+
+    def _open(self) -> KeptStreams:
+        target = self._feeds.target.name
+        return KeptStreams(self._feeds.outputs, f"routes_{target}.json", target, self._feeds.routes)
+
+    def _read(self, kept: KeptStreams, stream: Stream) -> list[str]:
+        found = kept.get(stream)
+        return [*found["values"]] if found is not None and found["column"] == self._feeds.routes[stream.name] else []

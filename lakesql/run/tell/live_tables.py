@@ -1,0 +1,62 @@
+"""Reads the tables of models as their catalog has them, and their checkpoints, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from lakesql.catalog.checkpoint_files import open_stored
+from lakesql.catalog.connect import OpenCatalog, open_catalog
+from lakesql.catalog.tables import load_metadata
+from lakesql.errors import LakesqlError, first_line
+from lakesql.model.table_name import TableName
+from lakesql.plan.table_status import Unknown
+from lakesql.progress.state import Checkpoint
+from lakesql.progress.stored import read_checkpoint
+from lakesql.project.profiles import Target, checkpoint_of, sqlite_file
+from lakesql.review.tables_now import LiveModel, Unread
+from lakesql.run.tell.status import READERS
+from lakesql.table.metadata import TableMetadata
+
+LOOKS = 3
+"""So often a table and its checkpoint are read that a run is writing."""
+
+
+def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, LiveModel]:
+    """What is there of each model, by its table's name. Raises what opening the catalog raises; a table that cannot be
+    read, or a checkpoint, is found as that."""
+    file = sqlite_file(target.catalog)
+    opened = open_catalog(target.catalog) if file is None or file.exists() else None  # opening it would make it
+    with ThreadPoolExecutor(READERS, thread_name_prefix="lakesql-plan") as pool:
+        found = pool.map(lambda name: _find(target, opened, tables[name], name), tables)
+        return dict(zip(tables, found, strict=True))
+
+
+def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: str) -> LiveModel:
+    """The table and its checkpoint, read again until the checkpoint is the same before and after: nobody has written in
+    between."""
+    folder = checkpoint_of(target, model)
+    before = _read_checkpoint(target, folder)
+    table: TableMetadata | Unknown | None = None
+    for _ in range(LOOKS):
+        table = _read_table(opened, name)
+        checkpoint = _read_checkpoint(target, folder)
+        if checkpoint == before:
+            return LiveModel(table, checkpoint, folder)
+        before = checkpoint
+    return LiveModel(table, Unread(""), folder)
+
+
+def _read_table(opened: OpenCatalog | None, name: TableName) -> TableMetadata | Unknown | None:
+    try:
+        return load_metadata(opened, name) if opened is not None else None
+    except LakesqlError as error:
+        return Unknown(error.problems)
+
+
+def _read_checkpoint(target: Target, folder: str) -> Checkpoint | Unread | None:
+    try:
+        files = open_stored(target.catalog, folder)
+        return read_checkpoint(files) if files is not None else Unread("Spark alone reaches this file system")
+    except (OSError, ValueError) as error:  # such are pyarrow's own, too
+        return Unread(first_line(error))
