@@ -41,6 +41,15 @@ class Options:
     favor_state: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class MetricsAt:
+    """Where a run's metrics are served, and how long a model may take for a batch."""
+
+    address: str
+    port: int
+    healthy_within: Duration
+
+
 def find_directory(options: Options) -> Path:
     """The project's directory: the named one, or the nearest upwards that is a project."""
     from lakesql.project.files import find_project

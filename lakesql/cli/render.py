@@ -1,4 +1,4 @@
-"""Who shows a run's events: the console or lines of JSON, the log file, and the results for other tools."""
+"""Who shows a run's events: the console or lines of JSON, the log file, results for other tools, metrics, lineage."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakesql.cli.options import Options
-from lakesql.cli.report import read_line
+from lakesql.cli.options import MetricsAt, Options
+from lakesql.cli.report import read_line, say
 from lakesql.clock import now_ms
 from lakesql.observe.console import console
 from lakesql.observe.emitter import Emitter, Renderer
@@ -48,3 +48,24 @@ def told(manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool)
 
     with tell_lineage(manifest, selects, continuous=continuous) as renderer:
         yield (renderer,)
+
+
+@contextmanager
+def served(
+    manifest: Manifest, names: tuple[str, ...], metrics: MetricsAt | None, options: Options
+) -> Iterator[Sequence[Renderer]]:
+    """The renderer that keeps the metrics, which are served while this is open; none where nobody asked for them."""
+    if metrics is None:
+        yield ()
+        return
+    from lakesql.observe.metrics import RunMetrics, labels_of
+    from lakesql.run.tell.serve_metrics import serve_metrics
+
+    models = {name: manifest.models[name] for name in names}
+    kept = RunMetrics(
+        {name: labels_of(model.table, name) for name, model in models.items()},
+        {name: model.trigger for name, model in models.items()},
+    )
+    with serve_metrics(kept, metrics.address, metrics.port, metrics.healthy_within.length_ms) as port:
+        say(f"Metrics are at http://{metrics.address}:{port}/metrics", options)
+        yield (kept,)

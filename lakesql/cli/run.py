@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given, Options, defer_options, read_interval, select_options
+from lakesql.cli.options import Command, Given, MetricsAt, Options, defer_options, read_interval, select_options
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lakesql.engine.spark.session import Opening
     from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
-    from lakesql.observe.emitter import Renderer
     from lakesql.project.duration import Duration
     from lakesql.run.build import Build
     from lakesql.run.job import RunOptions
@@ -121,15 +120,6 @@ def command(
     return run_selected(given.options, work, how, rebuild_from=rebuild_from, plan_first=plan_first, metrics=metrics)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsAt:
-    """Where a run's metrics are served, and how long a model may take for a batch."""
-
-    address: str
-    port: int
-    healthy_within: Duration
-
-
 def run_selected(
     options: Options,
     work: Work,
@@ -146,104 +136,93 @@ def run_selected(
     tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
-    from lakesql.run.start import brief
-
-    names = (*work.names, *work.tasks)
-    is_brief = not how.continuous and not work.tasks and brief.is_brief(work.manifest, names)
-    how = replace(how, is_brief=is_brief)
-    does_more = bool(work.tasks) or rebuild_from is not None or build is not None
-    may_end_early = not (does_more or plan_first or how.continuous or how.accept_data_loss)
-    with _ahead(work.manifest, names, how) if _begins_java(work, plan_first, may_end_early) else nullcontext() as ahead:
-        from lakesql.cli import project
-        from lakesql.compile.compiled import compiled_files
-        from lakesql.run.streams.found_columns import ask_topics
-
-        manifest = ask_topics(project.defer(work.manifest, work.names, options), work.names)
-        compiled = compiled_files(manifest)
-        compiled.compile(names)
-        review: RunReview | None = None
-        if names and plan_first:
-            from lakesql.cli.run_review import ask_first
-
-            if not ask_first(options, manifest, names):
-                return 1
-        elif names and rebuild_from is None:
-            review = _review_change(options, manifest, names)
-        project.write_manifest(manifest, compiled)
-        if not names:
-            return _exit_code(manifest, names)
-
-        selects = compiled.selects(names)
-        open_events = partial(_open_events, manifest, selects, how, metrics, options)
-        if may_end_early and review is None:
-            from lakesql.run.start.nothing_new import report_nothing_new
-
-            if report_nothing_new(manifest, selects, open_events, how.fail_if_empty):
-                return _exit_code(manifest, names)
-        from lakesql.run.models import run_models
-
-        jobs_by = _choose_jobs(manifest, work, how, rebuild_from, build)
-        with open_events() as emit:
-            succeeded = run_models(
-                manifest,
-                selects,
-                how,
-                emit,
-                jobs_by=jobs_by,
-                first=partial(review.say, emit=emit) if review is not None else None,
-                order=build.order if build is not None else None,
-                ahead=ahead,
-                seeds=build.seeds if build is not None else None,
-                reload=partial(project.load_project, options, asks=True),
-            )
-            return _exit_code(manifest, names, succeeded=succeeded)
+    how = replace(how, is_brief=_is_brief(work, how))
+    asked = RunRequest(options, work, how, rebuild_from, plan_first, metrics, build)
+    with _ahead(asked) as ahead:
+        return _run(asked, ahead)
 
 
-def _begins_java(work: Work, plan_first: bool, may_end_early: bool) -> bool:
-    """Whether the session is begun with at once: the run surely needs it."""
-    names = (*work.names, *work.tasks)
-    if not names or plan_first:
-        return False
-    if not may_end_early:
-        return True
-    from lakesql.run.start.open_ahead import may_have_nothing_new
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What `run_selected` was asked for."""
 
-    return not may_have_nothing_new(work.manifest, names)
+    options: Options
+    work: Work
+    how: RunOptions
+    rebuild_from: RebuildFrom | None
+    plan_first: bool
+    metrics: MetricsAt | None
+    build: Build | None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models that are run, and those whose maintenance alone is."""
+        return (*self.work.names, *self.work.tasks)
 
-@contextmanager
-def _open_events(
-    manifest: Manifest,
-    selects: Mapping[str, Select],
-    how: RunOptions,
-    metrics: MetricsAt | None,
-    options: Options,
-) -> Iterator[Emit]:
-    """Where the events of the run go: the screen, the logs, its metrics and the lineage."""
-    from lakesql.cli.render import open_emitter, told
-
-    with (
-        served(manifest, tuple(selects), metrics, options) as others,
-        told(manifest, selects, continuous=how.continuous) as lineage,
-        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)) as emit,
-    ):
-        yield emit
+    @property
+    def may_end_early(self) -> bool:
+        """Whether the run does nothing where its models find nothing new."""
+        does_more = bool(self.work.tasks) or self.rebuild_from is not None or self.build is not None
+        return not (does_more or self.plan_first or self.how.continuous or self.how.accept_data_loss)
 
 
-def _ahead(manifest: Manifest, names: Sequence[str], how: RunOptions) -> AbstractContextManager[Opening | None]:
-    """The session of the run, which is begun with before it is needed."""
-    from lakesql.run.start.open_ahead import open_ahead
+def _run(asked: RunRequest, ahead: Opening | None) -> int:
+    """Compile the models, ask or begin to review what their change does, and run those that find something new."""
+    from lakesql.cli import project
+    from lakesql.compile.compiled import compiled_files
+    from lakesql.run.streams.found_columns import ask_topics
 
+    work, names = asked.work, asked.names
+    manifest = ask_topics(project.defer(work.manifest, work.names, asked.options), work.names)
+    compiled = compiled_files(manifest)
+    compiled.compile(names)
+    if asked.plan_first and not _is_agreed_to(asked, manifest):
+        return 1
+    review = _review_change(asked, manifest)
+    project.write_manifest(manifest, compiled)
+    if not names:
+        return _exit_code(manifest, names)
+    selects = compiled.selects(names)
+    if review is None and _finds_nothing_new(asked, manifest, selects):
+        return _exit_code(manifest, names)
+    return _exit_code(manifest, names, succeeded=_run_jobs(asked, manifest, selects, review, ahead))
+
+
+def _is_brief(work: Work, how: RunOptions) -> bool:
+    """Whether the run is over before code that is compiled well would pay."""
+    from lakesql.run.start.brief import is_brief
+
+    return not how.continuous and not work.tasks and is_brief(work.manifest, work.names)
+
+
+def _ahead(asked: RunRequest) -> AbstractContextManager[Opening | None]:
+    """The session of the run, which is begun with before it is needed; none where it may not be needed."""
+    manifest, names, how = asked.work.manifest, asked.names, asked.how
+    if not names or asked.plan_first:
+        return nullcontext()
+    from lakesql.run.start.open_ahead import may_have_nothing_new, open_ahead
+
+    if asked.may_end_early and may_have_nothing_new(manifest, names):
+        return nullcontext()
     return open_ahead(manifest, names, how.is_brief, is_shared=not how.continuous)
 
 
-def _exit_code(manifest: Manifest, names: Sequence[str], *, succeeded: bool = True) -> int:
-    """0 where all that was to be done is done, the tables that have come into the feeds of groups among it."""
-    return 0 if succeeded and not manifest.lacks_tables(names) else 1
+def _is_agreed_to(asked: RunRequest, manifest: Manifest) -> bool:
+    """Whether somebody who was shown what the change does wants it. Of no model nothing is asked."""
+    if not asked.names:
+        return True
+    from lakesql.cli.run_review import ask_first
+
+    return ask_first(asked.options, manifest, asked.names)
 
 
-def _review_change(options: Options, manifest: Manifest, names: Sequence[str]) -> RunReview | None:
-    """A review of the models, if a file differs from what it was at the last command. It is worked out meanwhile."""
+def _review_change(asked: RunRequest, manifest: Manifest) -> RunReview | None:
+    """A review of the models, if a file differs from what it was at the last command. It is worked out meanwhile.
+
+    None where that was asked before, or the tables are filled again.
+    """
+    if not asked.names or asked.plan_first or asked.rebuild_from is not None:
+        return None
     from lakesql.cli import project
     from lakesql.run.manifest.former import holds_files
 
@@ -252,43 +231,76 @@ def _review_change(options: Options, manifest: Manifest, names: Sequence[str]) -
         return None
     from lakesql.cli.run_review import start_review  # only here: a project as it was needs none of it
 
-    return start_review(options, manifest, names)
+    return start_review(asked.options, manifest, asked.names)
 
 
-def _choose_jobs(
-    manifest: Manifest, work: Work, how: RunOptions, rebuild_from: RebuildFrom | None, build: Build | None
-) -> JobsBy | None:
+def _finds_nothing_new(asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]) -> bool:
+    """Whether the models surely have nothing new to read. That is reported then, and the run is over."""
+    if not asked.may_end_early:
+        return False
+    from lakesql.run.start.nothing_new import report_nothing_new
+
+    open_events = partial(_open_events, asked, manifest, selects)
+    return report_nothing_new(manifest, selects, open_events, asked.how.fail_if_empty)
+
+
+def _run_jobs(
+    asked: RunRequest,
+    manifest: Manifest,
+    selects: Mapping[str, Select],
+    review: RunReview | None,
+    ahead: Opening | None,
+) -> bool:
+    """Run the models, or whatever is to be done with them, and show it; whether none failed."""
+    from lakesql.cli import project
+    from lakesql.run.models import run_models
+
+    build, jobs_by = asked.build, _choose_jobs(asked, manifest)
+    with _open_events(asked, manifest, selects) as emit:
+        return run_models(
+            manifest,
+            selects,
+            asked.how,
+            emit,
+            jobs_by=jobs_by,
+            first=partial(review.say, emit=emit) if review is not None else None,
+            order=build.order if build is not None else None,
+            ahead=ahead,
+            seeds=build.seeds if build is not None else None,
+            reload=partial(project.load_project, asked.options, asks=True),
+        )
+
+
+@contextmanager
+def _open_events(asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]) -> Iterator[Emit]:
+    """Where the events of the run go: the screen, the logs, its metrics and the lineage."""
+    from lakesql.cli.render import open_emitter, served, told
+
+    options = asked.options
+    with (
+        served(manifest, tuple(selects), asked.metrics, options) as others,
+        told(manifest, selects, continuous=asked.how.continuous) as lineage,
+        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)) as emit,
+    ):
+        yield emit
+
+
+def _exit_code(manifest: Manifest, names: Sequence[str], *, succeeded: bool = True) -> int:
+    """0 where all that was to be done is done, the tables that have come into the feeds of groups among it."""
+    return 0 if succeeded and not manifest.lacks_tables(names) else 1
+
+
+def _choose_jobs(asked: RunRequest, manifest: Manifest) -> JobsBy | None:
     """What puts other jobs in the place of the models' streams; None where nothing does."""
     from lakesql.run.maintain import maintenance_jobs
     from lakesql.run.rebuild import rebuild_jobs
 
-    jobs_by: JobsBy | None = maintenance_jobs(work.tasks, at_once=False) if work.tasks else None
-    if rebuild_from is not None:
-        jobs_by = rebuild_jobs(manifest, (*work.names, *work.tasks), rebuild_from, how.accept_data_loss)
-    if build is not None:
+    tasks = asked.work.tasks
+    jobs_by: JobsBy | None = maintenance_jobs(tasks, at_once=False) if tasks else None
+    if asked.rebuild_from is not None:
+        jobs_by = rebuild_jobs(manifest, asked.names, asked.rebuild_from, asked.how.accept_data_loss)
+    if asked.build is not None:
         from lakesql.run.build import jobs_with_tests
 
-        jobs_by = jobs_with_tests(build, jobs_by)
+        jobs_by = jobs_with_tests(asked.build, jobs_by)
     return jobs_by
-
-
-@contextmanager
-def served(
-    manifest: Manifest, names: tuple[str, ...], metrics: MetricsAt | None, options: Options
-) -> Iterator[Sequence[Renderer]]:
-    """The renderer that keeps the metrics, which are served while this is open; none where nobody asked for them."""
-    if metrics is None:
-        yield ()
-        return
-    from lakesql.cli.report import say
-    from lakesql.observe.metrics import RunMetrics, labels_of
-    from lakesql.run.tell.serve_metrics import serve_metrics
-
-    models = {name: manifest.models[name] for name in names}
-    kept = RunMetrics(
-        {name: labels_of(model.table, name) for name, model in models.items()},
-        {name: model.trigger for name, model in models.items()},
-    )
-    with serve_metrics(kept, metrics.address, metrics.port, metrics.healthy_within.length_ms) as port:
-        say(f"Metrics are at http://{metrics.address}:{port}/metrics", options)
-        yield (kept,)

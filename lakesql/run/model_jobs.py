@@ -35,6 +35,7 @@ from lakesql.run.start.model_maintenance import open_keeper
 from lakesql.run.start.prepare_model import check_progress, prepare_model
 from lakesql.run.start.tables_read import check_tables
 from lakesql.run.streams.bind import BoundSelect, bind_select
+from lakesql.run.streams.found_values import new_members
 from lakesql.run.supervise import POLL_S
 from lakesql.run.together import GroupRounds, check_whole, consistent_group, seated_alone
 
@@ -304,18 +305,12 @@ class ModelJobs:
         return self._together(model) is not None
 
     def woken(self) -> Sequence[str]:
-        """The models whose feeds have brought something."""
-        if self.watch is None:
-            return ()
-        return [name for name in self.watch.take_woken() if name in self.selects or self.is_new(name)]
-
-    def is_new(self, model: str) -> bool:
-        """Whether the table of a model has come into a feed since the run began, of a group that the run has whole."""
-        found = self._manifest_of(model).models.get(model)
-        if model in self.context.manifest.models or found is None or found.member is None:
-            return False
-        group = self.context.manifest.groups.get(found.member.group)
-        return group is not None and bool(group.members) and self.selects.keys() >= set(group.members)
+        """The models whose feeds have brought something: of the run, or new in a group that it has whole."""
+        woken = self.watch.take_woken() if self.watch is not None else []
+        if self.selects.keys() >= {*woken}:
+            return woken
+        new = new_members(self.context.manifest, self._newest_manifest(), self.selects.keys())
+        return [name for name in woken if name in self.selects or name in new]
 
     def group_of(self, model: str) -> str:
         """The group that a model is one of, of which as many run side by side as the target's `threads`; '' of none."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.batch import KeepRows, ReadBounds, Remember, Step, Write
-from lakesql.compile.checks import names_of
+from lakesql.compile.checks import Check, names_of
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters, BatchCounts
 from lakesql.engine.batch.cuts import Moves
@@ -65,37 +66,61 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: 
         records, feed = open_streams(sink, arrived, counters, sink.moves, are_few=are_few)
         rows = session.sql(select.text)
     rows = with_valid_text(rows, select, sink.bindings, counters)
-    *before, write = steps = batches_of(select).steps(sink.table.columns(rows.schema))
-    assert isinstance(write, Write), "the last step of a batch is its write"
-    writing = select.writing
+    steps = batches_of(select).steps(sink.table.columns(rows.schema))
     checks = () if feed.is_read else select.checks
     if checks:
         rows = checked_rows(session, select, rows)
-    if checks or writing.not_null or (not feed.is_read and not write.only_adds):
-        rows = counters.rows(rows, writing.not_null, checks)
-    is_counted = False
-    is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in before)
-    is_read_again = is_read_again or names_of(checks, "dead_letter", "stop")
-    # What stops the model is to be known before anything is remembered. What keeps
-    # rows reads its batch several times.
-    remembers = any(isinstance(step, Remember) for step in before)
-    keeps = any(isinstance(step, KeepRows) for step in before)
-    is_needed_now = (names_of(checks, "stop") and remembers) or (checks and keeps)
-    if (
-        is_needed_now
-        or select.has_unsteady_checks
-        or (is_read_again and (select.query.reads_tables or select.query.stateful))
-    ):
-        # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
-        # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions. Rows of a
-        # stateful SELECT, with its state, would be made anew where another model's session replaces a view: Spark then
-        # forgets whatever is persisted, in any session, by a plan that has a view of that name.
-        rows, is_counted = rows.localCheckpoint(), True
+    if _are_counted(select, steps, checks, feed):
+        rows = counters.rows(rows, select.writing.not_null, checks)
+    is_made = _must_be_made(select, steps, checks)
+    if is_made:
+        rows = rows.localCheckpoint()
     checked = rows if checks else None
     if checks:
         rows = kept_rows(session, select, rows)
     replace_view(rows, ROWS_VIEW)
-    return BatchRows(rows, records, steps, counters, feed, is_counted, checked, is_small, are_few)
+    return BatchRows(rows, records, steps, counters, feed, is_made, checked, is_small, are_few)
+
+
+def _are_counted(select: Select, steps: Sequence[Step], checks: Sequence[Check], feed: Feed) -> bool:
+    """Whether rows are counted as the SELECT makes them: those that fail something, or that a write may leave out."""
+    write = steps[-1]
+    assert isinstance(write, Write), "the last step of a batch is its write"
+    if checks or select.writing.not_null:
+        return True
+    return not feed.is_read and not write.only_adds
+
+
+def _must_be_made(select: Select, steps: Sequence[Step], checks: Sequence[Check]) -> bool:
+    """Whether the rows are made before the batch's steps, once and for good.
+
+    Spark reads a table's newest version whenever a plan is run, also where its rows are persisted: the keys that bound
+    the MERGE, its rows and the dead letters could be of three versions. Rows of a stateful SELECT, with its state,
+    would be made anew where another model's session replaces a view: Spark then forgets whatever is persisted, in any
+    session, by a plan that has a view of that name.
+    """
+    if select.has_unsteady_checks or _are_needed_first(steps, checks):
+        return True
+    if not select.query.reads_tables and not select.query.stateful:
+        return False
+    return _are_read_again(select, steps, checks)
+
+
+def _are_needed_first(steps: Sequence[Step], checks: Sequence[Check]) -> bool:
+    """Whether a step of the batch needs to know what the rows fail: what stops the model is to be known before anything
+    is remembered, and what keeps rows reads its batch several times."""
+    if not checks:
+        return False
+    if any(isinstance(step, KeepRows) for step in steps):
+        return True
+    return bool(names_of(checks, "stop")) and any(isinstance(step, Remember) for step in steps)
+
+
+def _are_read_again(select: Select, steps: Sequence[Step], checks: Sequence[Check]) -> bool:
+    """Whether something reads the rows beside their write."""
+    if select.writing.not_null or names_of(checks, "dead_letter", "stop"):
+        return True
+    return any(isinstance(step, ReadBounds) for step in steps)
 
 
 def checked_rows(session: SparkSession, select: Select, made: DataFrame) -> DataFrame:

@@ -56,10 +56,12 @@ class FoundValues:
 
 def new_members(before: Manifest, now: Manifest, names: Set[str]) -> list[str]:
     """The models that a project has `now` and had not `before`, of the groups whose models of then are all in
-    `names`."""
-    whole = [group for group in before.groups.values() if group.members and names >= {*group.members}]
-    members = [name for group in whole for name in now.groups[group.name].members]
-    return [name for name in members if name not in before.models]
+    `names`: a run of these has the group whole, and so those that have come into its feed too."""
+    found: list[str] = []
+    for group in before.groups.values():
+        if group.name in now.groups and group.members and names >= {*group.members}:
+            found += now.groups[group.name].members
+    return [name for name in found if name in now.models and name not in before.models]
 
 
 def tell_found(
