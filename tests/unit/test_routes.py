@@ -18,7 +18,7 @@ from lakesql.lint.lint import lint
 from lakesql.lint.lint_settings import LintSettings
 from lakesql.names import LONGEST_NAME
 from lakesql.run.samples.pull_schemas import pull_schemas
-from lakesql.run.streams.found_values import FoundValues, find_lost
+from lakesql.run.streams.found_values import FoundValues, find_lost, new_members
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.route_values import MOST_VALUES, text_columns, values_in
 from tests.unit.test_groups import load as load_files
@@ -163,6 +163,17 @@ def test_a_value_is_noted_once(tmp_path: Path) -> None:
     assert found.take("ev")
     found.note(manifest, "ev", ["b"])
     assert not found.take("ev")
+
+
+def test_a_value_is_new_to_a_run_that_has_its_group_whole(tmp_path: Path) -> None:
+    before, now = (load(tmp_path, declared(*values)) for values in (["a", "b"], ["a", "b", "c"]))
+    whole = {"mirror.a", "mirror.b"}
+    assert new_members(before, now, whole) == ["mirror.c"] == new_members(before, now, {*whole, "other"})
+    assert new_members(before, now, {"mirror.a", "other"}) == [], "somebody has selected a part of it"
+    assert new_members(now, now, {*whole, "mirror.c"}) == []
+    assert new_members(load(tmp_path / "empty"), now, whole) == [], "no run has had any of it"
+    (tmp_path / "models" / "mirror.sql").unlink()
+    assert new_members(before, load_project(Options(project_dir=tmp_path)), whole) == [], "the group is gone"
 
 
 def test_values_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
