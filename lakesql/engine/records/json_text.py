@@ -46,6 +46,9 @@ WHOLE_ARRAY = rf"(?s)\A\s*+\[(?:\s*+{_STRICT_VALUE}\s*+(?:,\s*+{_STRICT_VALUE}\s
 _REWRITTEN = r"(?:-?[0-9]++[.eE]|-0|[-+]?[NI]|[\[{])"
 """How a value begins of which Spark's text may be another than what stands in the record."""
 
+_REWRITTEN_FIRST = '-0123456789NI[{"'
+"""What Spark's text of such a value begins with. NI: what `get_json_object` makes of 1e400."""
+
 
 def members(text: Column) -> Column:
     """The members of an object, the last one first: `names`, and `values` as they stand in the text.
@@ -74,7 +77,7 @@ def is_rewritten(read: Column, record: Column, name: str) -> Column:
 
     A value that is a JSON string is none of those, whatever stands in it.
     """
-    looks_so = read.rlike(r"^[-0-9NI\[{\"]")  # NI: what `get_json_object` makes of 1e400
+    looks_so = F.left(read, F.lit(1)).isin(*_REWRITTEN_FIRST)  # in a fraction of the time that a pattern takes
     if json.dumps(name) != f'"{name}"':
         return F.coalesce(looks_so, F.lit(False))  # the name may be escaped in the record
     begins_so = record.rlike(f'"{re.escape(name)}"' + r"\s*+:\s*+" + _REWRITTEN)
