@@ -972,6 +972,11 @@ CONDITIONS: dict[str, Condition] = {
         "pyspark is not installed, so nothing can be run.",
         "In a checkout of lakesql: `pip install '.[spark]'`.",
     ),
+    "spark-open": Condition(
+        "A command that needs Spark is called in a process that has a Spark session open, such as a notebook's. A "
+        "process has one Spark, whose catalogs the command would have in the place of the target's.",
+        "Call the command in a process of its own: in Python, `subprocess.run(['lakesql', 'run'])`.",
+    ),
     "spark-option": Condition(
         "`spark.conf` of the target has a key that is said elsewhere in the target, that would keep what is written "
         "from its readers, or that is no setting of Spark's.",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from docs.readme import README
 from lakesql.cli.main import cli, run_command
 from lakesql.cli.options import Given
 
@@ -48,3 +52,28 @@ def write_project(directory: Path) -> None:
 def exit_code(arguments: Sequence[str], project: Path) -> int:
     """What the command ends with, in the folder of a project."""
     return run_command(["--project-dir", str(project), *arguments])
+
+
+def lakesql(directory: Path, *arguments: str) -> str:
+    """What a command prints that runs in a process of its own; it must succeed."""
+    done = call(directory, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def call(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What a process of its own comes to that runs a command in a folder, with nothing of the tests' own settings."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
+    environment.pop("COLUMNS", None)  # a terminal's, as wide as it may be
+    if home := os.environ.get("LAKESQL_HOME"):
+        environment["LAKESQL_HOME"] = home
+    environment["PYTHONPATH"] = str(README.parent)
+    return subprocess.run(
+        [sys.executable, "-m", "lakesql", *arguments],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )

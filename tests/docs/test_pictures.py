@@ -19,6 +19,7 @@ from docs.pictures.which_mode import STREAMS, TABLES
 from lakesql.cli.main import run_command
 from lakesql.modes.all_modes import MODES
 from lakesql.review.verdicts import VERDICTS
+from tests.docs.command_line import lakesql
 
 DOCS = Path(generate.__file__).parent
 WIDTHS = {"code": 7.4, "text": 6.8}
@@ -58,9 +59,8 @@ def test_no_word_stands_outside_of_a_picture(name: str) -> None:
 
 
 @pytest.mark.spark
-def test_the_rows_are_those_that_the_modes_make(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["test", "--unit", "--engine", "spark", "--output", "json"]) == 0
-    tests = json.loads(capsys.readouterr().out)["tests"]
+def test_the_rows_are_those_that_the_modes_make(project: Path) -> None:
+    tests = json.loads(lakesql(project, "test", "--unit", "--engine", "spark", "--output", "json"))["tests"]
     assert {test["model"]: test["outcome"] for test in tests} == dict.fromkeys(load_cases(), "passed")
 
 

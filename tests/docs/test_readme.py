@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +13,7 @@ import pytest
 
 from docs.readme import README, fenced
 from lakesql import __version__
+from tests.docs.command_line import call, lakesql
 
 ROOT = README.parent
 PYTEST = ".venv/bin/pytest -n auto --dist loadfile"
@@ -29,30 +27,6 @@ def shop(tmp_path: Path) -> Path:
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     return tmp_path
-
-
-def lakesql(directory: Path, *arguments: str) -> str:
-    """What a command prints; it must succeed."""
-    done = call(directory, *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def call(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
-    environment.pop("COLUMNS", None)  # a terminal's, as wide as it may be
-    if home := os.environ.get("LAKESQL_HOME"):
-        environment["LAKESQL_HOME"] = home
-    environment["PYTHONPATH"] = str(ROOT)
-    return subprocess.run(
-        [sys.executable, "-m", "lakesql", *arguments],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 def commands() -> list[list[str]]:

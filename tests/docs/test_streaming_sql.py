@@ -14,6 +14,7 @@ import pytest
 from docs.readme import README
 from lakesql.cli.main import run_command
 from lakesql.conditions import CONDITIONS
+from tests.docs.command_line import lakesql
 
 PAGE = README.parent / "docs" / "streaming-sql.md"
 PROJECT = README.parent / "docs" / "pictures" / "project"
@@ -84,12 +85,8 @@ def test_the_page_has_what_it_is_about() -> None:
 
 
 @pytest.mark.spark
-def test_the_unit_tests_of_the_page_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_unit_tests_of_the_page_pass(tmp_path: Path) -> None:
     write_project(tmp_path, [said for said in SELECTS if f"model: {said.name}\n" in TESTS])
     (tmp_path / "models/tests.yml").write_text(TESTS, "utf-8")
-    monkeypatch.chdir(tmp_path)
-    assert run_command(["test", "--unit", "--engine", "spark", "--output", "json"]) == 0
-    tests = json.loads(capsys.readouterr().out)["tests"]
+    tests = json.loads(lakesql(tmp_path, "test", "--unit", "--engine", "spark", "--output", "json"))["tests"]
     assert [test["outcome"] for test in tests] == ["passed"] * TESTS.count("  - name: ")

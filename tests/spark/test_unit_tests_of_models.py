@@ -460,6 +460,15 @@ def test_changes_and_state_are_those_of_a_run(lake: Lake, tmp_path: Path) -> Non
     assert {*told(results)} == set(), told(results)
 
 
+@pytest.mark.long
+def test_each_test_of_a_model_that_keeps_state_begins_with_none(lake: Lake, tmp_path: Path) -> None:
+    """Those of one model follow each other in a session, and after them those of another project of the same name."""
+    tests = FEED_TESTS[-2:]
+    repeated = [{**test, "name": f"{test['name']}, again"} for test in tests]
+    for project in ("one", "other"):
+        assert told(run_on(lake, load(tmp_path / project, FEED_MODELS, [*tests, *repeated]))) == {}
+
+
 VIEW_MODELS = {
     "kept": "{{ config(mode='upsert', keys='id') }}\nSELECT id, status, bigint(at) AS n FROM {{ stream('orders') }}",
     "log": "{{ config(mode='append') }}\nSELECT id, status, bigint(at) AS n FROM {{ stream('orders') }}",

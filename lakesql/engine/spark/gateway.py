@@ -89,13 +89,13 @@ class _TestTools(ModuleType):
 def start_session(conf: Mapping[str, str]) -> SparkSession:
     """A session with this configuration, of which Java is told at once: pyspark would ask five times for each setting.
 
-    It is the one of the SparkContext that is there, if there is one.
+    pyspark refuses it where there is a SparkContext, whose configuration would be another one.
     """
     given = java_class("java.util.Properties")()
     given.load(java_class("java.io.StringReader")(render_properties(conf)))
     settings = java_class("org.apache.spark.SparkConf")()
     settings.setAll(java_class("scala.jdk.javaapi.CollectionConverters").asScala(given))
-    return SparkSession(SparkContext.getOrCreate(_KnownConf(settings, conf)))
+    return SparkSession(SparkContext(conf=_KnownConf(settings, conf)))
 
 
 def start_warm_session(conf: Mapping[str, str], own: Mapping[str, str], *, is_new: bool) -> SparkSession:

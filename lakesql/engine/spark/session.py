@@ -27,6 +27,7 @@ from lakesql.project.profiles import Catalog
 from lakesql.secrets import Secrets, find_secrets, without_secrets
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # What a session starts with; the target's spark.conf wins over each of them.
@@ -105,10 +106,12 @@ class Opening:
     def __init__(self, settings: SessionSettings) -> None:
         """Start Java, unless an earlier session has left its own.
 
-        Raises ProfileError `catalog-uri`, `secret-on-command-line` and what `check_master` raises.
+        Raises ProfileError `catalog-uri`, `secret-on-command-line`, and what `check_master` and `check_none_is_open`
+        raise.
         """
         conf = build_conf(settings)
         check_master(conf["spark.master"], settings.places.get("spark.master"))
+        check_none_is_open()
         self.settings = settings
         self.said: list[str] = []
         self.is_taken = False
@@ -273,6 +276,25 @@ def check_master(master: str, place: Place | None = None) -> None:
             why=str(error),
             place=place,
         ) from None
+
+
+def check_none_is_open() -> None:
+    """Refuse to open a session where one of this process is open, which may be another program's.
+
+    All sessions of a process share one SparkContext: a second one would have the catalogs of the first. Under the
+    names of the target's tables are others there, which a command would read, write, and drop.
+
+    Raises ProfileError `spark-open`, and `RunError` (`java-ended`) where the Java of the one that is open has ended.
+    """
+    context = _spark_context()
+    if context is None or context._active_spark_context is None:
+        return
+    check_java()
+    raise ProfileError.of(
+        "spark-open",
+        "This process has a Spark session open.",
+        why="The command would have that session's catalogs in the place of the target's.",
+    )
 
 
 _STANDALONE = "spark://"
@@ -562,8 +584,14 @@ def _heap(settings: SessionSettings, memory: str) -> str:
 
 def is_java_up() -> bool:
     """Whether an earlier session of this process has left its Java running."""
-    context = sys.modules.get("pyspark.core.context")
-    return context is not None and context.SparkContext._gateway is not None
+    context = _spark_context()
+    return context is not None and context._gateway is not None
+
+
+def _spark_context() -> type[SparkContext] | None:
+    """pyspark's class, where this process has imported it."""
+    module = sys.modules.get("pyspark.core.context")
+    return None if module is None else module.SparkContext
 
 
 def _redirect_python_logs(output: Path) -> None:
