@@ -97,18 +97,10 @@ def _render(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, s
 
 
 def _metadata(manifest: Manifest) -> dict[str, Any]:
-    target = manifest.target
     return {
         "lakesql_version": __version__,
         "project": manifest.settings.name,
-        "target": {
-            "name": target.name,
-            "catalog": target.catalog.name,
-            "namespace": target.namespace,
-            "trigger": target.trigger.text,
-            "maintenance": target.maintenance.plain() if target.maintenance is not None else None,
-            "connections": {name: it.kind for name, it in target.connections.items()},
-        },
+        "target": manifest.target.facts,
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import jinja2
 from jinja2 import nodes
@@ -242,6 +242,18 @@ class Target:
         read=read_lineage_target,
     )
     registries: Mapping[str, Registry] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What other tools are told of it, and a plan depends on: nothing that may have a secret in it."""
+        return {
+            "name": self.name,
+            "catalog": self.catalog.name,
+            "namespace": self.namespace,
+            "trigger": self.trigger.text,
+            "maintenance": self.maintenance.plain() if self.maintenance is not None else None,
+            "connections": {name: it.kind for name, it in self.connections.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,9 +253,16 @@ def call(project: Project, name: str, procedure: str, more: str = "") -> None:
 def rewrite(project: Project, name: str, dice: Random) -> None:
     """The rows, their deletes or the lists of the files stand in other files."""
     procedure = dice.choice(REWRITES)
-    call(
-        project, name, procedure, "" if procedure == "rewrite_manifests" else ", options => map('rewrite-all', 'true')"
-    )
+    call(project, name, procedure, "" if procedure == "rewrite_manifests" else OF_ALL)
+
+
+OF_ALL = ", options => map('rewrite-all', 'true')"
+"""What a rewrite is told that leaves no file out."""
+
+
+def rewrite_all(project: Project, name: str) -> None:
+    """All rows stand in other data files."""
+    call(project, name, "rewrite_data_files", OF_ALL)
 
 
 def expire_by_lakesql(project: Project, name: str) -> bool:

@@ -50,6 +50,8 @@ from tests.spark.test_ledger import rewind
 
 DAY_MS = 86_400_000
 ALL_TIME: dict[str, Any] = {"max_time_ratio": 1.0}
+"""What is due is done by the run after which it is, however fast the machine is: none is left to the next run."""
+
 LAZY = {**ALL_TIME, "rewrite_data_files": False, "remove_orphan_files": False, "rewrite_manifests": False}
 EAGER = {
     **ALL_TIME,

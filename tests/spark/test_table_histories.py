@@ -17,14 +17,14 @@ from pyiceberg.table.snapshots import Operation
 
 from lakesql.events import BatchCommitted, Noted, StepApplied
 from tests.spark.project import Project, Row
+from tests.spark.random_inputs import rewrite_all
+from tests.spark.test_maintenance import ALL_TIME
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ORDERS = {"id": "int", "customer": "int", "amount": "decimal(10,2)", "seq": "int", "gone": "boolean"}
 CUSTOMERS = {"id": "int", "country": "string", "seq": "int", "gone": "boolean"}
 ADDED = ["valid_from", "valid_to", "is_current"]
-ALL_TIME = {"max_time_ratio": 1.0}
-"""What is due is done by the run after which it is, however fast the machine is: none is left to the next run."""
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,7 @@ def test_a_history_has_the_versions_that_plain_python_has(shop: Project, seed: i
             session.sql(f"DELETE FROM {shop.table('orders')} WHERE id = 3")
             session.sql(f"UPDATE {shop.table('customers')} SET country = 'PT' WHERE country IS NULL")
         if round_ == 4:
-            catalog, namespace, table = shop.table("orders").split(".")
-            options = "options => map('rewrite-all', 'true')"
-            session.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{namespace}.{table}', {options})")
+            rewrite_all(shop, "orders")
         if round_ in (3, 5):
             broken, step = random_.choice(list(CASES)), random_.choice(["look-up", "stage", "publish", "finish"])
 

@@ -16,7 +16,7 @@ from lakesql.events import BatchCommitted, Noted, StepApplied
 from lakesql.ledger.inputs import read_inputs
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project, Row
-from tests.spark.random_inputs import expire_by_hand
+from tests.spark.random_inputs import expire_by_hand, rewrite_all
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -194,13 +194,6 @@ def test_a_rewrite_of_an_input_is_noted_and_no_row_is_written(shop: Project) -> 
     assert rows_of(shop, "sums") == [(1, Decimal("5.00"))]
     former, newest = sorted(shop.rows("past"), key=lambda row: row["valid_from"])
     assert (former["valid_from"], newest["amount"]) == (past[0]["valid_from"], Decimal("5.00"))
-
-
-def rewrite_all(project: Project, name: str) -> None:
-    """Write all data files of a table anew, as its maintenance does."""
-    catalog, namespace, table = project.table(name).split(".")
-    options = "options => map('rewrite-all', 'true')"
-    project.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{namespace}.{table}', {options})")
 
 
 def test_a_changed_select_makes_the_table_anew_in_one_commit(shop: Project) -> None:

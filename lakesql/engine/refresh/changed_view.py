@@ -31,6 +31,9 @@ from lakesql.views.view_tree import COME, GONE, NEW, OLD
 SMALL_ROWS = 100_000
 """Of tables with fewer rows no change is too large to be computed by key."""
 
+NO_OTHER_ROW = "no row is another one"
+"""What a refresh says that has written no row."""
+
 LARGE_SHARE = 0.3
 """The share of an input's rows from which on a change is so large that all rows are computed at once."""
 
@@ -70,7 +73,7 @@ class ChangedView:
     def how(self) -> str:
         """The way, in words."""
         if not self.count:
-            return "no row is another one"
+            return NO_OTHER_ROW
         if self.is_by_difference:
             return f"by difference, {count(self.count, 'group')}"
         return f"by key, {count(self.count, 'key')}"

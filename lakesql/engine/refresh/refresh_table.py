@@ -48,7 +48,7 @@ from lakesql.engine.refresh.changed_versions import (
     time_text,
     versions_of,
 )
-from lakesql.engine.refresh.changed_view import ChangedView, InFullError, open_changed_rows
+from lakesql.engine.refresh.changed_view import NO_OTHER_ROW, ChangedView, InFullError, open_changed_rows
 from lakesql.engine.refresh.input_tables import changed_at_ms, has_same_rows, load_inputs, pin, show_inputs
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
@@ -167,7 +167,7 @@ def _refresh(
     former = found.former_of_rows(tables)
     if former is not None and not refreshes_of(refresh.select).plan.is_timed:
         entry = replace(entry, event_time=former.event_time, violations=former.violations)
-        return _Made(_publish(refresh, session, entry, stage_nothing), _NO_OTHER_ROW, former.violations)
+        return _Made(_publish(refresh, session, entry, stage_nothing), NO_OTHER_ROW, former.violations)
     refresh_as = _exchange_rows if refresh.select.model.config.is_exchanged else _keep_versions
     return refresh_as(refresh, session, entry, tables, found)
 
@@ -319,8 +319,6 @@ def _are_few(refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snap
     return pairs <= FEW_PAIRS
 
 
-_NO_OTHER_ROW = "no row is another one"
-
 _HIDDEN = "Of lakesql: what is kept of a group, so that a change can be added to it or taken from it."
 
 _Violations = tuple[tuple[str, int], ...]
@@ -419,7 +417,7 @@ def _refresh_versions(
     if former is not None and (former.inputs, former.query) == (entry.inputs, entry.query):
         return None
     entry = replace(entry, event_time=time_text(former_ms))
-    return _Made(_publish(refresh, session, entry, stage_nothing), _NO_OTHER_ROW, violations)
+    return _Made(_publish(refresh, session, entry, stage_nothing), NO_OTHER_ROW, violations)
 
 
 def _spec(refresh: Refresh, schema: StructType) -> TableSpec:

@@ -68,7 +68,7 @@ def write_last_plan(review: Review, files: ProjectFiles, target: Target | None, 
         "lakesql_version": __version__,
         "generated_at": iso_time(at_ms),
         "project": files.settings.name,
-        "target": _facts_of(target) if target is not None else None,
+        "target": target.facts if target is not None else None,
         "options": asked.options,
     }
     seen = {**_digests(files.texts), **{seed.path: seed.digest for seed in files.seeds}}
@@ -109,7 +109,7 @@ def _doubts(
     if metadata["lakesql_version"] != __version__:
         yield f"lakesql {metadata['lakesql_version']} has made it, and this is {__version__}."
     of_target = metadata["target"]
-    if of_target is not None and of_target != json.loads(json.dumps(_facts_of(manifest.target))):
+    if of_target is not None and of_target != json.loads(json.dumps(manifest.target.facts)):
         other = f"It was made for target {of_target['name']}, and this is {manifest.target.name}."
         is_same = of_target["name"] == manifest.target.name
         yield f"Target {manifest.target.name} has changed since." if is_same else other
@@ -131,18 +131,6 @@ def _text_of(path: Path) -> str | None:
         return read_text(path, path.name)
     except (OSError, ValueError):
         return None
-
-
-def _facts_of(target: Target) -> dict[str, Any]:
-    """The facts of a target that a plan depends on, without secrets."""
-    return {
-        "name": target.name,
-        "catalog": target.catalog.name,
-        "namespace": target.namespace,
-        "trigger": target.trigger.text,
-        "maintenance": target.maintenance.plain() if target.maintenance is not None else None,
-        "connections": {name: it.kind for name, it in target.connections.items()},
-    }
 
 
 def _model_plan(said: Mapping[str, Any]) -> ModelPlan:
