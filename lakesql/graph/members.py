@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakesql.decode import Node, collect, fields_of, node_of
+from lakesql.decode import Node, collect
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.graph.check_routes import check_declared, check_empty, check_one_route, check_route, check_values
-from lakesql.graph.member_names import is_wanted, names_of_tables, pattern_of, unfit
+from lakesql.graph.check_groups import feed_of
+from lakesql.graph.check_routes import check_declared, check_empty, check_one_route, check_values
+from lakesql.graph.member_names import is_wanted, names_of_tables, unfit
+from lakesql.graph.member_options import MemberOptions, check_group_options, options_of_member
 from lakesql.model.column_rules import GroupMember
-from lakesql.model.config import MaintenanceConfig, TableConfig, trigger_of
-from lakesql.model.group import GROUP_OPTIONS, GroupConfig, ModelGroup
+from lakesql.model.config import trigger_of
+from lakesql.model.group import GroupConfig, ModelGroup
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
-from lakesql.modes.all_modes import find_mode
-from lakesql.modes.read_config import merge_config, read_config
 from lakesql.project.files import SourceFile
 from lakesql.project.profiles import Target
 from lakesql.stream.route import Route
 from lakesql.stream.source_table import SourceTable, stream_of_table, stream_of_value
 from lakesql.stream.stream import Stream
 
-STANDS_FOR_KEY = node_of(["key"], Place(""))
-"""The keys of a table of which nothing is known."""
-
-
 AnyModel = Model | MaintenanceModel | ModelGroup
 """What a file of `models/` may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemberOptions:
-    """What a member of a group is configured with: its options as values, and as they are written."""
-
-    config: TableConfig
-    said: Node
 
 
 MakeModel = Callable[[str, tuple[str, ...], MemberOptions, GroupMember], Model]
@@ -88,49 +76,77 @@ def make_members(
     group, and with a table that a file of the project declares. One that was found in the feed is left out where
     something is wrong with it, so that it does not stop the others, and `Members.remarks` say so.
     """
-    models: list[Model] = []
-    made: list[Stream] = []
-    finished: list[ModelGroup] = []
-    remarks: list[Problem] = []
     groups = tuple(groups)
     problems.extend(check_one_route(groups))
-    owners = _owners(taken.values())
+    making = _Making(taken, tables, defaults_of, make, problems, _owners(taken.values()))
     for group in groups:
-        feed = streams.get(group.stream)
-        wrong = [_unknown_stream(group, streams)] if feed is None else [*_check_feed(group, feed)]
-        if feed is None or wrong:
-            problems.extend(wrong)
-            continue
-        known = [table for table in tables if table.stream == group.stream and group.tables.takes(table.name)]
-        if too_many := [*check_values(group, known)]:
-            remarks += too_many
-            known = [table for table in known if table.is_declared]
-        wanted = [table for table in known if is_wanted(group, table, remarks)]
-        names = names_of_tables(group, wanted, problems, remarks)
-        before = len(problems)
-        collect(problems, partial(_check_options, group, feed, defaults_of(group.name, group.fqn)))
-        if problems[before:]:
-            continue
-        of_stream = [table for table in tables if table.stream == group.stream]
+        feed = feed_of(group, streams, problems)
+        if feed is not None:
+            making.add_group(group, feed)
+    return Members(tuple(making.models), tuple(making.streams), tuple(making.groups), tuple(making.remarks))
+
+
+@dataclass(slots=True)
+class _Making:
+    """The members of groups, made one group after another.
+
+    `owners` are the models by the tables that they write, in small letters. The other fields are the arguments of
+    `make_members`, and what has come of them so far.
+    """
+
+    taken: Mapping[str, Model]
+    tables: Sequence[SourceTable]
+    defaults_of: DefaultsOf
+    make: MakeModel
+    problems: list[Problem]
+    owners: dict[str, str]
+    models: list[Model] = field(default_factory=list)
+    streams: list[Stream] = field(default_factory=list)
+    groups: list[ModelGroup] = field(default_factory=list)
+    remarks: list[Problem] = field(default_factory=list)
+
+    def add_group(self, group: ModelGroup, feed: Stream) -> None:
+        """Make the members of a group, and the group with their names; nothing where its own options are wrong."""
+        of_stream = [table for table in self.tables if table.stream == group.stream]
+        known = self._known_tables(group, of_stream)
+        wanted = [table for table in known if is_wanted(group, table, self.remarks)]
+        names = names_of_tables(group, wanted, self.problems, self.remarks)
+        before = len(self.problems)
+        defaults = self.defaults_of(group.name, group.fqn)
+        collect(self.problems, partial(check_group_options, group, feed, defaults))
+        if self.problems[before:]:
+            return
         places = _PlacesOfTables(group, feed, of_stream)
-        members: list[str] = []
-        for name, table in names.items():
-            said = problems if table.is_declared else []
-            before = len(said)
-            found = _member_of(group, places, name, table, taken, defaults_of, make, said)
-            if found is not None and found[0] is not None and not table.is_declared:
-                said += _taken_tables(found[0], owners)
-            if found is None or said[before:]:
-                remarks += [] if table.is_declared else [unfit(group, table, said[before])]
-                continue
-            member, stream = found
-            owners |= _owners([member] if member is not None else [])
-            members.append(f"{group.name}.{name}")
-            made.append(stream)
-            models += [member] if member is not None else []
-        remarks += check_empty(group) if not known else ()
-        finished.append(replace(group, members=tuple(members)))
-    return Members(tuple(models), tuple(made), tuple(finished), tuple(remarks))
+        added = [name for name, table in names.items() if self._add_table(group, places, name, table)]
+        if not known:
+            self.remarks += check_empty(group)
+        self.groups.append(replace(group, members=tuple(f"{group.name}.{name}" for name in added)))
+
+    def _known_tables(self, group: ModelGroup, of_stream: Sequence[SourceTable]) -> list[SourceTable]:
+        """The tables of a stream that a group takes: the declared ones alone, where more were found than it may
+        have."""
+        known = [table for table in of_stream if group.tables.takes(table.name)]
+        too_many = [*check_values(group, known)]
+        self.remarks += too_many
+        return [table for table in known if table.is_declared] if too_many else known
+
+    def _add_table(self, group: ModelGroup, places: _PlacesOfTables, name: str, table: SourceTable) -> bool:
+        """Make the model and the stream of a table; whether they are right. What is wrong with a table that was found
+        in the feed is a remark."""
+        said = self.problems if table.is_declared else []
+        before = len(said)
+        found = _member_of(group, places, name, table, self.taken, self.defaults_of, self.make, said)
+        if found is not None and found.model is not None and not table.is_declared:
+            said += _taken_tables(found.model, self.owners)
+        if found is None or said[before:]:
+            if not table.is_declared:
+                self.remarks.append(unfit(group, table, said[before]))
+            return False
+        self.streams.append(found.stream)
+        if found.model is not None:
+            self.models.append(found.model)
+            self.owners |= _owners([found.model])
+        return True
 
 
 def _owners(models: Iterable[Model]) -> dict[str, str]:
@@ -151,6 +167,14 @@ def _taken_tables(model: Model, owners: Mapping[str, str]) -> list[Problem]:
 
 def _source_name(model: Model) -> str:
     return model.member.source_table if model.member is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What a table of a group is made into; no model where a file of the project has it."""
+
+    stream: Stream
+    model: Model | None = None
 
 
 class _PlacesOfTables:
@@ -185,18 +209,18 @@ def _member_of(
     defaults_of: DefaultsOf,
     make: MakeModel,
     problems: list[Problem],
-) -> tuple[Model | None, Stream] | None:
-    """The model of a table, and its stream; no model where a file has it, and neither where something is wrong."""
+) -> _Member | None:
+    """What a table is made into; None, and why, where something is wrong with it."""
     whole, fqn = f"{group.name}.{name}", (*group.fqn, name)
     member = GroupMember(group.name, table.name, group.stream, f"{group.stream}__{name}", group.tables.columns)
     stream = collect(problems, partial(places.stream_of, table, member.stream))
     if stream is None:
         return None
     if whole in taken:
-        return None, stream
-    options = collect(problems, partial(_member_options, group, table, stream.key, defaults_of(whole, fqn)))
+        return _Member(stream)
+    options = collect(problems, partial(options_of_member, group, table, stream.key, defaults_of(whole, fqn)))
     model = collect(problems, partial(make, whole, fqn, options, member)) if options is not None else None
-    return None if model is None else (model, stream)
+    return None if model is None else _Member(stream, model)
 
 
 def _shared_topics(tables: Iterable[SourceTable]) -> set[str]:
@@ -290,117 +314,3 @@ def _unknown_table(name: str, member: GroupMember, known: Collection[str], model
         f"{did_you_mean(name, known)} Bring its tables into the project: lakesql schema pull {member.feed}.".strip(),
         model.place,
     )
-
-
-def _unknown_stream(group: ModelGroup, streams: Mapping[str, Stream]) -> Problem:
-    reference = next((found for found in group.facts.streams if found.name == group.stream), None)
-    place = reference.place if reference is not None else group.place
-    what = f"stream('{group.stream}') names no stream."
-    return Problem("unknown-stream", what, "", did_you_mean(group.stream, streams), place)
-
-
-def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """What must hold for a stream whose tables are to be told apart."""
-    if group.tables.route:
-        yield from check_route(group, feed)
-        return
-    if "{value}" in group.tables.name:
-        what = f"`name` of group '{group.name}' has {{value}} in it, and the group has no route."
-        yield Problem("group-route", what, "", "Write {table}, or name the `route`.", group.place)
-    if not feed.is_feed:
-        yield Problem(
-            "group-stream",
-            f"Stream '{feed.name}', of whose tables '{group.name}' makes models, is no change feed.",
-            "Which table a record belongs to, and which columns that has, stand in the records of a change feed.",
-            "Give the stream an `envelope`; or name the column each of whose values is to have a table: "
-            "tables={'route': 'event_type'}.",
-            group.place,
-        )
-    if feed.origin.brings != "records":
-        yield Problem(
-            "group-stream",
-            f"Stream '{feed.name}', of whose tables '{group.name}' makes models, reads files.",
-            fix="Name the topics of the feed: `pattern`, `topics` or `topic`.",
-            place=feed.place,
-        )
-    tells_transactions = feed.record_envelope.tells_transactions and not feed.registry and not feed.schema
-    if group.config.consistent and feed.is_feed and not tells_transactions:
-        yield Problem(
-            "group-transactions",
-            f"Group '{group.name}' says consistent=True, and stream '{feed.name}' tells of no transactions.",
-            "Debezium's own events in JSON do, where the connector says provide.transaction.metadata=true.",
-            "Leave `consistent` out, or read the connector's events as they are: envelope: debezium.",
-            feed.place,
-        )
-    if feed.is_feed and not feed.record_format.is_document:
-        yield Problem(
-            "group-stream",
-            f"Stream '{feed.name}', of whose tables '{group.name}' makes models, has format '{feed.format}'.",
-            "Which tables a feed has, and which columns they have, is read of events in JSON.",
-            "Let the connector write JSON with its schemas: JsonConverter, schemas.enable=true. Or write a model for "
-            "each table, without `tables`.",
-            feed.place,
-        )
-    elif feed.columns or feed.key:
-        yield Problem(
-            "group-stream",
-            f"Stream '{feed.name}' declares `columns` or a `key`, which each of its tables has by itself.",
-            fix="Leave them out there; `source_tables` has those of each table.",
-            place=feed.place,
-        )
-
-
-def _member_options(group: ModelGroup, table: SourceTable, key: Sequence[str], defaults: Node) -> MemberOptions:
-    if not key and not group.tables.route and _asks_for_keys(group, defaults):
-        raise ProjectError.of(
-            "group-key",
-            f"Table '{table.name}' of stream '{group.stream}' has no primary key, and '{group.name}' needs one.",
-            fix="Give it one in the database, or its records one by the connector's message.key.columns; leave it out: "
-            f"tables={{'exclude': [{pattern_of(table)!r}]}}; or give it a model of its own, in mode "
-            f"'append', in {group.path.removesuffix('.sql')}.{group.tables.member_name(table)}.sql.",
-            place=table.place,
-        )
-    return _options(group, defaults, node_of(list(key), table.place))
-
-
-def _check_options(group: ModelGroup, feed: Stream, defaults: Node) -> None:
-    """Raise `ProjectError` with what is wrong with the options of all tables, whatever they are."""
-    config = _options(group, defaults, STANDS_FOR_KEY).config
-    if group.tables.route and config.needs_changes:
-        raise ProjectError.of(
-            "group-route",
-            f"Group '{group.name}' has a route, and mode '{config.mode}' is given the rows that changes leave.",
-            why="Only a change feed has those, and its changes say which table they are of.",
-            fix="Take mode 'append' or 'upsert', or 'scd2'.",
-            place=group.said.key_place("mode"),
-        )
-    says_keys = "keys" in merge_config(defaults, group.said).entries()
-    if group.tables.route and not feed.key and not says_keys and _asks_for_keys(group, defaults):
-        raise ProjectError.of(
-            "group-key",
-            f"Stream '{group.stream}' declares no `key`, and '{group.name}' needs one.",
-            fix="Say it in the group's config, `keys=['id']`, or give the stream a `key`.",
-            place=group.place,
-        )
-
-
-def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
-    """What the file says over the defaults, with the keys of a table where the mode needs some and none are given."""
-    said = group.said
-    own = {name: node for name, node in said.entries().items() if name not in GROUP_OPTIONS}
-    says_keys = "keys" in (merge_config(defaults, said).entries() if group.tables.route else own)
-    if not says_keys and _asks_for_keys(group, defaults):
-        own["keys"] = keys
-    node = Node(own, said.place, said.keys)
-    config = read_config(node, defaults, "streams")
-    if isinstance(config, MaintenanceConfig):
-        what = "A file with `tables` makes tables, and mode 'maintenance' makes none."
-        raise ProjectError.of("wrong-value", what, place=said.place)
-    return MemberOptions(config, merge_config(defaults, node))
-
-
-def _asks_for_keys(group: ModelGroup, defaults: Node) -> bool:
-    """Whether the mode cannot do without keys."""
-    mode = merge_config(defaults, group.said).get("mode")
-    kind = find_mode(str(mode.value), "streams") if mode is not None else None
-    return kind is not None and any(field.name == "keys" and field.required for field in fields_of(kind))

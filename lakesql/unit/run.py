@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, assert_never
@@ -113,6 +113,15 @@ _CONDITIONS = {"delete_when": "lakesql_delete_when", "when_matched": "lakesql_wh
 
 _KEYS = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
 """Types of which both engines compare all values alike, besides decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """What a batch of all streams brings beside its good records: dead letters, and the stream of each record, by its
+    place in the batch."""
+
+    letters: list[Row]
+    origin: dict[int, str]
 
 
 @dataclass(slots=True)
@@ -314,45 +323,13 @@ class _DuckTest:
         checks: Mapping[Check, str],
     ) -> str:
         """Write one batch as the engine does. The text says why it fails; '' where it does not."""
-        select, writing = self.select, self.select.writing
-        records, letters, origin = 0, list[Row](), dict[int, str]()
-        with_records = []
-        for name in select.query.streams_read:
-            batches, stream = self.batches.get(name, ()), select.streams[name]
-            node = batches[number] if number < len(batches) else None
-            folder, takes_tombstones = self.manifest.directory, bool(writing.tombstones)
-            if name in select.read_tables:
-                columns = self.stream_columns(name)
-                stream = replace(stream, columns=tuple(Column(it, kind) for it, kind in columns.items()))
-            found = read_records(node, stream, takes_tombstones, folder) if node is not None else []
-            if found:
-                with_records.append(name)
-            table, rows = self.stream_table(name), []
-            for record in found:
-                origin[records] = name
-                match record:
-                    case Bad(reason):
-                        letters.append({"stream": name, "reason": reason})
-                    case row:
-                        rows.append({**row, POSITION: records} if writing.is_positioned else row)
-                records += 1
-            self.create(table.name, table.columns, rows)
-        if len(with_records) > 1 and writing.is_positioned:
-            raise NeedsSparkError("records of several streams in one batch, whose order the topics decide")
+        arrived = self.read_batch(number)
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
-        for check in (check for check in checks if check.on_fail == "stop"):
-            if failing := self.number(f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({checks[check]})"):
-                return f"The batch fails: {NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'."
-        failed = [condition for check, condition in checks.items() if check.on_fail == "dead_letter"]
-        if failed:
-            letters += self.failed_rows(failed, origin)
-        if writing.not_null:
-            letters += self.rejected_rows(origin)
-        if writing.is_positioned:
-            twice = f"SELECT count(*) - count(DISTINCT {POSITION}) FROM {ROWS_VIEW}"
-            if self.number(twice):
-                raise NeedsSparkError("a record that becomes several rows, whose order is open")
-        allowed = select.model.config.max_dead_letter_ratio
+        if what := self.stop(checks):
+            return what
+        letters = [*arrived.letters, *self.letters_of_rows(checks, arrived.origin)]
+        self.refuse_several_rows()
+        records, allowed = len(arrived.origin), self.select.model.config.max_dead_letter_ratio
         if len(letters) > allowed * records:
             return f"The batch fails: too-many-dead-letters, {len(letters)} of {records} records."
         is_first = not self.number("SELECT count(*) FROM lakesql_this")
@@ -362,6 +339,59 @@ class _DuckTest:
                 return what
         self.letters += letters
         return ""
+
+    def read_batch(self, number: int) -> _Arrived:
+        """Give the streams' tables the good records of a batch."""
+        letters, origin = list[Row](), dict[int, str]()
+        is_positioned = self.select.writing.is_positioned
+        for name in self.select.query.streams_read:
+            table, rows = self.stream_table(name), list[Row]()
+            for record in self.records_of(name, number):
+                match record:
+                    case Bad(reason):
+                        letters.append({"stream": name, "reason": reason})
+                    case row:
+                        rows.append({**row, POSITION: len(origin)} if is_positioned else row)
+                origin[len(origin)] = name
+            self.create(table.name, table.columns, rows)
+        if is_positioned and len(set(origin.values())) > 1:
+            raise NeedsSparkError("records of several streams in one batch, whose order the topics decide")
+        return _Arrived(letters, origin)
+
+    def records_of(self, name: str, number: int) -> Sequence[Row | Bad]:
+        """The records that a stream has in a batch; none where the test gives it fewer batches."""
+        batches, stream = self.batches.get(name, ()), self.select.streams[name]
+        if number >= len(batches):
+            return ()
+        if name in self.select.read_tables:
+            columns = self.stream_columns(name)
+            stream = replace(stream, columns=tuple(Column(it, kind) for it, kind in columns.items()))
+        takes_tombstones = bool(self.select.writing.tombstones)
+        return read_records(batches[number], stream, takes_tombstones, self.manifest.directory)
+
+    def stop(self, checks: Mapping[Check, str]) -> str:
+        """Why an expectation stops the batch; '' where none does."""
+        for check in (check for check in checks if check.on_fail == "stop"):
+            if failing := self.number(f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({checks[check]})"):
+                return f"The batch fails: {NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'."
+        return ""
+
+    def letters_of_rows(self, checks: Mapping[Check, str], origin: Mapping[int, str]) -> list[Row]:
+        """The dead letters of rows that fail an expectation, or lack what may not be NULL; these rows are gone."""
+        letters = list[Row]()
+        failed = [condition for check, condition in checks.items() if check.on_fail == "dead_letter"]
+        if failed:
+            letters += self.failed_rows(failed, origin)
+        if self.select.writing.not_null:
+            letters += self.rejected_rows(origin)
+        return letters
+
+    def refuse_several_rows(self) -> None:
+        """Refuse a record that has become several rows, where their order counts."""
+        if not self.select.writing.is_positioned:
+            return
+        if self.number(f"SELECT count(*) - count(DISTINCT {POSITION}) FROM {ROWS_VIEW}"):
+            raise NeedsSparkError("a record that becomes several rows, whose order is open")
 
     def failed_rows(self, conditions: Iterable[str], origin: Mapping[int, str]) -> list[Row]:
         """The dead letters of rows for which one of the conditions is false; these rows are gone."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import identifier
@@ -20,7 +21,9 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.file_types import check_file_types
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
-from lakesql.engine.sources.parsed import Parsing, read_records
+from lakesql.engine.sources.parsed import parse_streams, read_records
+from lakesql.engine.spark.changed_settings import changed_settings, settings_of_few
+from lakesql.engine.spark.kept_rows import keep_rows
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000
@@ -31,22 +34,28 @@ def preview_rows(
     session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], limit: int, brokers: Brokers
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int, tuple[tuple[str, int], ...]]:
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
-    records, rejected = 0, dict[str, int]()
+    with changed_settings(session, settings_of_few(session)):
+        seen = Counter(_open_sample(session, select, bindings, brokers))
+        rows = with_valid_text(session.sql(select.text), select, bindings, BatchCounters())
+        landed = [name for name in rows.columns if not is_reserved(name)]
+        # Through Arrow: times keep their zone, where rows would bring them in that of this process.
+        found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()
+    rejected = ((reason, count) for reason, count in seen.items() if reason is not None)
+    return tuple(landed), list(python_rows(found)), seen.total(), tuple(sorted(rejected))
+
+
+def _open_sample(
+    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], brokers: Brokers
+) -> Iterator[str | None]:
+    """Make the view of each stream, of the first records that it has. Of each record why it is bad; None of good
+    ones."""
     for binding in bindings:
         arrived = read_records(session, (binding,), brokers)
         check_file_types(session, arrived, (binding,))
         arrived = with_nanoseconds(session, arrived, (binding,))
         of_files = batch_bindings(session, arrived, (binding,), lambda _: None)
-        first = arrived.limit(RECORDS).persist()
-        of_files = preview_schemas(first, of_files)
-        (parsed,) = Parsing(select, of_files).parse(first)
-        for reason, count in parsed.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
-            records += count
-            if reason is not None:
-                rejected[reason] = rejected.get(reason, 0) + count
-        give_rows(session, select, binding, parsed, BatchCounters(), Moves(), with_deleted=False)
-    rows = with_valid_text(session.sql(select.text), select, bindings, BatchCounters())
-    landed = [name for name in rows.columns if not is_reserved(name)]
-    # Through Arrow: times keep their zone, where rows would bring them in that of this process.
-    found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()
-    return tuple(landed), list(python_rows(found)), records, tuple(sorted(rejected.items()))
+        first = keep_rows(arrived.limit(RECORDS), RECORDS).rows
+        (parsed,) = parse_streams(first, select, preview_schemas(first, of_files))
+        records = keep_rows(parsed, RECORDS).rows
+        yield from (reason for (reason,) in records.select(f"{REJECTED}.reason").collect())
+        give_rows(session, select, binding, records, BatchCounters(), Moves(), with_deleted=False, are_few=True)

@@ -106,6 +106,11 @@ class Parsing:
         return [stream.over(batch) for stream in streams]
 
 
+def parse_streams(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]) -> list[DataFrame]:
+    """As `Parsing` does, of one batch alone."""
+    return [_parse_stream(batch, index, select, bindings) for index in range(len(bindings))]
+
+
 def _parse_stream(batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
     binding, raw = bindings[index], unpack(batch, index, len(bindings))
     records = parse_binding(raw, binding, select)
