@@ -399,8 +399,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "forbidden-function": Condition(
         "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text. "
-        "Or its answer depends on where a batch ends.",
-        "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`, and a record's place by `_record`.",
+        "Or its answer depends on where a batch ends, or on which task reads a record.",
+        "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`, and a record's place by `_record`: "
+        "`_record.topic` is its topic, or its file.",
     ),
     "format-needs-files": Condition(
         "A stream of format `parquet` or `orc` is read from topics, or one of these or `avro` through a connection "

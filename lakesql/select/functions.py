@@ -24,6 +24,8 @@ AGGREGATES = _words(
 )
 """Spark 4.1's aggregate functions (`SHOW FUNCTIONS`, group `agg_funcs`)."""
 
+_OF_TASK = "is of the file that Spark's task reads just then, or of none; a record's own file is `_record.topic`"
+
 FORBIDDEN_FUNCTIONS = {
     "reflect": "calls any Java method",
     "java_method": "calls any Java method",
@@ -33,6 +35,10 @@ FORBIDDEN_FUNCTIONS = {
     "read_files": "reads any file that the machine reaches",
     "python_worker_logs": "reads the logs of the machine that runs Spark",
     "monotonically_increasing_id": "numbers the rows of one batch, and those of the next one from 0 again",
+    "spark_partition_id": "numbers the tasks of one batch",
+    "input_file_name": _OF_TASK,
+    "input_file_block_start": _OF_TASK,
+    "input_file_block_length": _OF_TASK,
     "identifier": "makes a name out of text, which nobody can check before it runs",
 }
 """Functions that get out of the query, or whose answer depends on where a batch ends, and how."""
