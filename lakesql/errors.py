@@ -146,7 +146,7 @@ EXTRAS = {
     "openlineage": "openlineage",
     "paho": "mqtt",
     "confluent_kafka": "kafka",
-    **dict.fromkeys(("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools"), "registry"),
+    **dict.fromkeys(("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools", "fastavro"), "registry"),
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
     **dict.fromkeys(("ptars", "google"), "protobuf"),
     **dict.fromkeys(("mcp", "mcp_types", "anyio"), "mcp"),

@@ -361,7 +361,7 @@ def _check_sizes(select: Select) -> Iterable[Problem]:
 
 
 def _no_columns(stream: Stream) -> Problem:
-    if stream.registry:
+    if not stream.is_open:
         what = f"Stream '{stream.name}' declares no columns, and the project has no schema of its subject."
         fix = f"`lakesql schema pull {stream.name}` fetches it from the registry; or declare the stream's `columns`."
         return Problem("no-columns", what, fix=fix, place=stream.place)

@@ -54,13 +54,15 @@ def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
             "Leave `consistent` out, or read the connector's events as they are: envelope: debezium.",
             feed.place,
         )
-    if feed.is_feed and not feed.record_format.is_document:
+    if feed.is_feed and not feed.tells_columns:
         yield Problem(
             "group-stream",
-            f"Stream '{feed.name}', of whose tables '{group.name}' makes models, has format '{feed.format}'.",
-            "Which tables a feed has, and which columns they have, is read of events in JSON.",
-            "Let the connector write JSON with its schemas: JsonConverter, schemas.enable=true. Or write a model for "
-            "each table, without `tables`.",
+            f"Stream '{feed.name}', of whose tables '{group.name}' makes models, has the envelope '{feed.envelope}' in "
+            f"format '{feed.format}'.",
+            "Which tables a feed has, and which columns they have, is read of events as Debezium's connectors make "
+            "them: in JSON, or in Avro by schemas of a registry.",
+            "Let the connector write these, without ExtractNewRecordState, and the stream say `envelope: debezium`. Or "
+            "write a model for each table, without `tables`.",
             feed.place,
         )
     elif feed.columns or feed.key:

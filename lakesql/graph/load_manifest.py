@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.graph.check_groups import feed_of
 from lakesql.graph.check_maintenance import check_maintenance, find_blunt
-from lakesql.graph.check_routes import check_route
 from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import build_graph
 from lakesql.graph.manifest import Manifest
@@ -80,12 +80,12 @@ def feeds_of(
     streams: Mapping[str, Stream],
     declared: Sequence[SourceTable],
 ) -> GroupFeeds:
-    """The feeds of groups, as far as there are such streams, and routes name columns of them."""
+    """The feeds of groups, as far as there are such streams, and their tables can be told apart in them."""
     found: dict[str, Stream] = {}
     routes: dict[str, str] = {}
     for group in groups:
-        stream = streams.get(group.stream)
-        if stream is None or (group.tables.route and [*check_route(group, stream)]):
+        stream = feed_of(group, streams, [])
+        if stream is None:
             continue
         found[stream.name] = stream
         if group.tables.route:

@@ -23,6 +23,9 @@ class RecordFormat(Protocol):
     is_document: ClassVar[bool] = False
     """Whether a record is a JSON document, of which parts can be masked, and in which change feeds are written."""
 
+    tells_columns: ClassVar[bool] = False
+    """Whether a schema that says the columns of a change may stand beside it, or in a registry."""
+
     has_typed_rows: ClassVar[bool] = False
     """Whether its files are of rows with types, as Spark's own reader brings them."""
 

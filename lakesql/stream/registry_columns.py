@@ -26,7 +26,7 @@ def schema_path(stream: Stream, folder: str) -> str:
 
 def takes_pulled(stream: Stream) -> bool:
     """Whether the columns of a stream are those of its subject's schema."""
-    return bool(stream.registry) and not stream.columns
+    return bool(stream.registry) and not stream.columns and not stream.is_feed
 
 
 def with_pulled(stream: Stream, path: str, texts: Mapping[str, str]) -> Stream:

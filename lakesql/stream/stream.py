@@ -472,6 +472,13 @@ class Stream:
         return ENVELOPES[self.envelope]
 
     @property
+    def tells_columns(self) -> bool:
+        """Whether its changes say which columns they have, by schemas beside them or in a registry."""
+        kind = self.record_format
+        has_schemas = kind.is_document or bool(self.registry)
+        return has_schemas and kind.tells_columns and self.record_envelope.says_columns
+
+    @property
     def value_subject(self) -> str:
         """The subject of its values' schemas in the registry; '' where it reads several topics and names none."""
         return self.subject or self._subject("value" if self.record_format.schema_kind else "")
@@ -553,7 +560,7 @@ def read_stream(node: Node) -> Stream:
         max_per_batch=options.max_per_batch,
         csv=options.csv,
         place=node.key_place("name"),
-        is_open=not columns and not options.registry,
+        is_open=_is_open(columns, options),
         names_key=bool(options.key) or origin.brings == "files",
         source_table=options.source_table,
         multiline=_is_multiline(options, origin),
@@ -622,6 +629,14 @@ def _read_origin(options: _StreamOptions, node: Node) -> StreamOrigin:
     return UNSAID
 
 
+def _is_open(columns: tuple[Column, ...], options: _StreamOptions) -> bool:
+    """Whether the columns are those that the schemas of records say, and no file of the project."""
+    from lakesql.records.kinds_of_records import ENVELOPES
+
+    has_pulled = bool(options.registry) and not ENVELOPES[options.envelope].is_feed
+    return not columns and not has_pulled
+
+
 def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) -> tuple[Column, ...]:
     if options.columns:
         return options.columns
@@ -632,12 +647,13 @@ def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) 
     kind, envelope = FORMATS[options.format], ENVELOPES[options.envelope]
     if kind.column_type:
         return (Column("value", kind.column_type),)
-    if kind.is_document and origin.brings == "records" and envelope.says_columns:
+    has_schemas = kind.is_document or bool(options.registry)
+    if has_schemas and kind.tells_columns and origin.brings == "records" and envelope.says_columns:
         return ()
     if options.registry and kind.schema_kind and not envelope.is_feed:
         return ()  # the project has the subject's schema
     what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
-    why = "The records of a feed say their columns where its envelope is `debezium`, and in no other."
+    why = "The records of a feed say their columns where its envelope is `debezium`, in JSON, or in Avro by a registry."
     raise ProjectError.of("missing-option", what, why=why if envelope.is_feed else "", place=node.place)
 
 

@@ -81,3 +81,11 @@ def test_the_mirror_is_what_the_database_says(
     first = (1, "later", Decimal("-0.01"), date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5, 123456), True)
     assert found[0] == first
     assert not project.has("mirror__dead_letter")
+    avro = {"connection": "broker", "format": "avro", "registry": "schemas", "envelope": "debezium"}
+    project.stream("all", pattern=r"avro\.public\..*", **avro)
+    project.model("every", "SELECT * FROM {all}", mode="cdc", tables={})
+    project.run(asks=True).check()
+    of_group = project.rows("public_people", "id")
+    assert [tuple(row[name] for name in COLUMNS) for row in of_group] == [tuple(row) for row in stored]
+    assert [row["id"] for row in of_group if row["more"] is not None] == [21]
+    assert not project.has("public_people__dead_letter")

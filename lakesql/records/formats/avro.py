@@ -13,6 +13,7 @@ class AvroFormat(RecordFormat):
 
     name: ClassVar[str] = "avro"
     has_typed_rows: ClassVar[bool] = True
+    tells_columns: ClassVar[bool] = True
     schema_kind: ClassVar[str] = "AVRO"
     takes_schema_file: ClassVar[bool] = True
     jars: ClassVar[frozenset[str]] = frozenset({"avro"})

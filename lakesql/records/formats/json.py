@@ -14,6 +14,7 @@ class JsonFormat(RecordFormat):
     name: ClassVar[str] = "json"
     is_text: ClassVar[bool] = True
     is_document: ClassVar[bool] = True
+    tells_columns: ClassVar[bool] = True
     may_span_lines: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:

@@ -47,7 +47,7 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
         if each.name in feeds:
             texts |= pull_tables(manifest, each)
         else:
-            texts |= _files_of(_newest(find_registry(manifest, each), each), schema_path(each, folder))
+            texts |= _files_of(_newest(find_registry(manifest.target, each), each), schema_path(each, folder))
     return [_write(manifest.directory, path, text) for path, text in texts.items()]
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import write_atomically
-from lakesql.registry.connection import Wire
-from lakesql.registry.registered import Registered, of_global
+from lakesql.registry.registered import Registered
 from lakesql.registry.registry_client import fetch_schema, schema_file
 from lakesql.registry.schema_kinds import SCHEMA_KINDS
 from lakesql.run.samples.pull_schemas import pull_schemas
 from lakesql.run.streams.bind import find_registry
+from lakesql.stream.record_ids import find_ids
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.registry_columns import schema_path, takes_pulled
 from lakesql.stream.stream import Stream
@@ -24,7 +24,7 @@ def record_schemas(manifest: Manifest, stream: Stream, records: Iterable[RawReco
 
     Which files were written. Raises what asking the registry raises; nothing of an id is written then.
     """
-    registry = find_registry(manifest, stream)
+    registry = find_registry(manifest.target, stream)
     named = sorted({id_ for record in records for id_ in find_ids(stream, record)})
     found = [each for id_ in named if (each := fetch_schema(registry, id_)) is not None]
     files = {path: text for each in found for path, text in _files_of(each, folder)}
@@ -48,25 +48,3 @@ def _files_of(each: Registered, folder: Path) -> Iterator[tuple[Path, str]]:
     yield path, kind.tidy(each.text)
     for name, text in each.files:
         yield path.with_suffix("") / name, kind.tidy(text)
-
-
-def find_ids(stream: Stream, record: RawRecord) -> Iterator[int]:
-    """The ids of schemas that a record names, of those parts of it that are read by such."""
-    for side, content in (("key", record.key), ("value", record.value)):
-        is_read = stream.key_kind if side == "key" else stream.record_format.schema_kind
-        if content is None or not (is_read or stream.is_feed):
-            continue
-        id_ = _written_id(stream.wire, side, content, record)
-        if id_ is not None:
-            yield id_
-
-
-def _written_id(wire: Wire, side: str, content: bytes, record: RawRecord) -> int | None:
-    if wire != "apicurio_headers":
-        end = {"confluent": 5, "apicurio": 9}[wire]
-        return int.from_bytes(content[1:end], "big") if content[:1] == b"\0" and len(content) >= end else None
-    headers = {name: value for name, value in reversed(record.headers) if value is not None and len(value) == 8}
-    if (found := headers.get(f"apicurio.{side}.contentId")) is not None:
-        return int.from_bytes(found, "big")
-    found = headers.get(f"apicurio.{side}.globalId")
-    return None if found is None else of_global(int.from_bytes(found, "big"))

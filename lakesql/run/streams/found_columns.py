@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.project.profiles import Target
+from lakesql.run.streams.events_in_json import in_json
 from lakesql.run.streams.kafka_java import open_kafka
 from lakesql.run.streams.kept_streams import KeptStreams
 from lakesql.source.kafka import Kafka
@@ -50,7 +51,7 @@ def find_recorded(manifest: Manifest) -> Manifest:
         if folder is None:
             found = kept.get(stream)
         else:
-            found = find_columns(newest_recorded(stream.origin, folder), stream)
+            found = find_columns(recorded_events(manifest.target, stream, folder), stream)
             if found and not found.schema_fields:
                 what = f"Stream '{stream.name}' declares no columns; these are guessed from its recording: "
                 fix = f"Declare them: {_as_yaml(found.columns)}"
@@ -93,7 +94,7 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
             with open_broker(jvm, connection) as broker:
                 topics = broker.find_topics(stream.origin, stream.place)
                 records = broker.read_newest(topics.values(), SAMPLE)
-            found = find_columns(records, stream)
+            found = find_columns(in_json(records, stream, manifest.target), stream)
             if found is not None and not found.schema_fields:
                 what = f"The records of stream '{stream.name}' carry no schema, and it declares no columns."
                 fix = f"Declare them, once you have checked this guess: {_as_yaml(found.columns)}"
@@ -178,6 +179,11 @@ def _follow_themselves(manifest: Manifest) -> frozenset[str]:
 def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]:
     """The oldest records of a stream's recording, in the order of their age."""
     return _recorded(stream.origin, folder, newest=False)[:number]
+
+
+def recorded_events(target: Target, stream: Stream, folder: Path) -> list[RawRecord]:
+    """The newest records of a feed's recording, in JSON. Raises what `in_json` raises."""
+    return in_json(newest_recorded(stream.origin, folder), stream, target, is_recorded=True)
 
 
 def newest_recorded(origin: StreamOrigin, folder: Path) -> list[RawRecord]:

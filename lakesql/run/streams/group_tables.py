@@ -12,11 +12,11 @@ from lakesql.errors import Place
 from lakesql.graph.load_manifest import GroupFeeds
 from lakesql.graph.manifest import Manifest
 from lakesql.project.codec import decoder, encode
-from lakesql.run.streams.found_columns import SAMPLE, cluster_of, newest_recorded
+from lakesql.run.streams.events_in_json import in_json
+from lakesql.run.streams.found_columns import SAMPLE, cluster_of, newest_recorded, recorded_events
 from lakesql.run.streams.kafka_java import open_kafka
 from lakesql.run.streams.kept_streams import KeptStreams
 from lakesql.stream.found_tables import tables_in
-from lakesql.stream.recording import RawRecord
 from lakesql.stream.route_values import MOST_VALUES, values_in
 from lakesql.stream.source_table import SourceTable, tables_text
 from lakesql.stream.stream import Column, Stream
@@ -35,7 +35,7 @@ def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
         if folder is None:
             found += kept.get(stream)
         else:
-            found += tables_in(newest_recorded(stream.origin, folder), stream)
+            found += tables_in(recorded_events(feeds.target, stream, folder), stream)
     return found
 
 
@@ -65,7 +65,7 @@ def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
                 new = [topic for name, topic in topics.items() if name not in known]
                 count = PULLED * len(new) if stream.origin.may_be_several else SAMPLE
                 records = broker.read_newest(new, count) if new else []
-            kept.add(stream, tables_in(records, stream))
+            kept.add(stream, tables_in(in_json(records, stream, feeds.target), stream))
     kept.save()
     return known_tables(feeds)
 
@@ -106,7 +106,9 @@ def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTa
     """All tables of a feed, as its newest records tell of them."""
     source = manifest.target.connections.get(stream.connection)
     if source is not None and source.recording is not None:
-        return _tables_of(newest_recorded(stream.origin, source.recording), stream, route)
+        if route:
+            return _tables_of_values(stream, values_in(newest_recorded(stream.origin, source.recording), stream, route))
+        return tables_in(recorded_events(manifest.target, stream, source.recording), stream)
     cluster = cluster_of(manifest.target, stream)
     if cluster is None:
         return []
@@ -115,11 +117,10 @@ def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTa
     with open_kafka() as jvm, open_broker(jvm, cluster) as broker:
         topics = broker.find_topics(stream.origin, stream.place)
         count = SAMPLE if route else PULLED * max(1, len(topics))
-        return _tables_of(broker.read_newest(topics.values(), count), stream, route)
-
-
-def _tables_of(records: Sequence[RawRecord], stream: Stream, route: str) -> list[SourceTable]:
-    return _tables_of_values(stream, values_in(records, stream, route)) if route else tables_in(records, stream)
+        newest = broker.read_newest(topics.values(), count)
+        if route:
+            return _tables_of_values(stream, values_in(newest, stream, route))
+        return tables_in(in_json(newest, stream, manifest.target), stream)
 
 
 def _recorded_values(feeds: GroupFeeds, stream: Stream) -> list[str]:
