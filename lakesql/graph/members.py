@@ -170,7 +170,7 @@ def _source_name(model: Model) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _MadeMember:
     """What a table of a group is made into; no model where a file of the project has it."""
 
     stream: Stream
@@ -209,7 +209,7 @@ def _member_of(
     defaults_of: DefaultsOf,
     make: MakeModel,
     problems: list[Problem],
-) -> _Member | None:
+) -> _MadeMember | None:
     """What a table is made into; None, and why, where something is wrong with it."""
     whole, fqn = f"{group.name}.{name}", (*group.fqn, name)
     member = GroupMember(group.name, table.name, group.stream, f"{group.stream}__{name}", group.tables.columns)
@@ -217,10 +217,10 @@ def _member_of(
     if stream is None:
         return None
     if whole in taken:
-        return _Member(stream)
+        return _MadeMember(stream)
     options = collect(problems, partial(options_of_member, group, table, stream.key, defaults_of(whole, fqn)))
     model = collect(problems, partial(make, whole, fqn, options, member)) if options is not None else None
-    return None if model is None else _Member(stream, model)
+    return None if model is None else _MadeMember(stream, model)
 
 
 def _shared_topics(tables: Iterable[SourceTable]) -> set[str]:
