@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.lint.finding import RuleMatch, TextEdit
@@ -37,7 +38,10 @@ SELECT order_id, amount
 FROM {{ ref('latest_orders') }}
 """
     }
-    fix: ClassVar[str] = "It is removed from a query inside of another one, unless an aggregate looks at the order."
+    fix: ClassVar[str] = (
+        "It is removed from a query inside of another one, unless an aggregate looks at the order, or a LIMIT of the "
+        "model may take the first of these rows."
+    )
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such ORDER BY."""
@@ -54,8 +58,17 @@ FROM {{ ref('latest_orders') }}
             tokens = model.tokens
             start, end = tokens[span[0]].start, tokens[span[1] - 1].end + 1
             what = "The rows of a table have no order." if is_outermost else "The rows of an inner query have no order."
-            fix = "Say by the option `order_by` how files are sorted." if is_outermost else "Leave ORDER BY out."
-            yield model.found(start, end, what, fix, () if is_outermost else _removal(model, read, span))
+            if is_outermost:
+                yield model.found(start, end, what, "Say by the option `order_by` how files are sorted.", ())
+            elif _is_limited(model):
+                yield model.found(start, end, what, "Write it beside the LIMIT whose rows it is to choose.", ())
+            else:
+                yield model.found(start, end, what, "Leave ORDER BY out.", _removal(model, read, span))
+
+
+def _is_limited(model: LintedModel) -> bool:
+    """Whether a query of the model takes some rows only: Spark gives it those that a query inside of it sorts first."""
+    return any(query.args.get("limit") or query.args.get("offset") for query in model.read.tree.find_all(exp.Query))
 
 
 def _removal(model: LintedModel, read: SelectRead, span: tuple[int, int]) -> tuple[TextEdit | None, ...]:
