@@ -124,11 +124,20 @@ def _json_lines(shown: str, text: str) -> Iterator[Node]:
         if not line.strip():
             continue
         try:
-            yield _with_digits(json.loads(line, parse_float=Digits), place)
+            yield _with_digits(json.loads(line, parse_float=Digits, object_pairs_hook=_once_each), place)
         except ValueError as error:
             what = f"This line is no JSON: {error}."
             fix = "Write a bad record as a JSON string: its raw value in quotes."
             raise ProjectError.of("bad-fixture", what, fix=fix, place=place) from None
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON, in which no name stands twice. Raises `ValueError`."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name in found if [each for each, _ in pairs].count(name) > 1)
+        raise ValueError(f"'{twice}' stands in an object twice")
+    return found
 
 
 def _with_digits(value: object, place: Place) -> Node:
@@ -142,11 +151,14 @@ def _with_digits(value: object, place: Place) -> Node:
 
 
 def _csv_rows(shown: str, text: str) -> Iterator[Node]:
-    lines = csv.reader(io.StringIO(text, newline=""))
-    header = next(lines, None)
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = _csv_record(lines, Place(shown, 1))
     if not header:
         raise ProjectError.of("bad-fixture", "The file has no line of column names.", place=Place(shown, 1))
-    for line in lines:
+    folded = [name.lower() for name in header]
+    if twice := next((name for name in header if folded.count(name.lower()) > 1), None):
+        raise ProjectError.of("bad-fixture", f"The first line names column '{twice}' twice.", place=Place(shown, 1))
+    while (line := _csv_record(lines, Place(shown, lines.line_num + 1))) is not None:
         place = Place(shown, lines.line_num)
         if len(line) != len(header):
             if not line:
@@ -154,6 +166,14 @@ def _csv_rows(shown: str, text: str) -> Iterator[Node]:
             what = f"This line has {len(line)} values, and the first line {len(header)} names."
             raise ProjectError.of("bad-fixture", what, place=place)
         yield Node({name: _csv_value(value, place) for name, value in zip(header, line, strict=True)}, place)
+
+
+def _csv_record(lines: Iterator[list[str]], begins: Place) -> list[str] | None:
+    """The next record; None behind the last one. Raises `ProjectError` for one whose quotes are not closed."""
+    try:
+        return next(lines, None)
+    except csv.Error as error:
+        raise ProjectError.of("bad-fixture", f"This record is no CSV: {error}.", place=begins) from None
 
 
 def _csv_value(text: str, place: Place) -> Node:
@@ -174,6 +194,10 @@ def read_row(node: Node, columns: Mapping[str, str], what: str, other: Other = n
         if name is None:
             hint = did_you_mean(key, columns)
             problems.append(Problem("unknown-column", f"{what} has no column '{key}'.", "", hint, node.key_place(key)))
+            continue
+        if name in row:
+            said = f"Column '{name}' stands here twice: capitals make no difference."
+            problems.append(Problem("bad-fixture", said, place=node.key_place(key)))
             continue
         try:
             row[name] = fit(value, columns[name]) if is_known(columns[name]) else other(value, columns[name])

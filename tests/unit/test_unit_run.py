@@ -559,6 +559,7 @@ def problems(folder: Path, models: dict[str, str], test: dict[str, object]) -> l
         ({"expect": {"row": []}}, "unknown-option"),
         ({"expect": {"rows": [{"idd": 1}]}}, "unknown-column"),
         ({"expect": {"rows": [{"id": "one"}]}}, "bad-fixture"),
+        ({"expect": {"rows": [{"id": 2, "ID": 1}]}}, "bad-fixture"),
         ({"expect": {"rows": [{"id": 1.5}]}}, "bad-fixture"),
         ({"expect": {"rows": [{"amount": 1.255}]}}, "bad-fixture"),
         ({"expect": {"rows": [5]}}, "bad-fixture"),
@@ -598,6 +599,9 @@ def test_what_is_wrong_has_a_condition_and_a_place(change: dict[str, object], co
         ("rows.csv", "", "bad-fixture"),
         ("rows.csv", "id,at\n1\n", "bad-fixture"),
         ("rows.csv", "id,at\n1,x\n", "bad-fixture"),
+        ("rows.csv", "id,ID\n2,1\n", "bad-fixture"),
+        ("rows.csv", 'id,status\n1,"a\n2,b\n', "bad-fixture"),
+        ("rows.jsonl", '{"id": 2, "id": 1}', "bad-fixture"),
     ],
 )
 def test_what_is_wrong_in_a_file_has_its_place_there(name: str, text: str, condition: str, tmp_path: Path) -> None:
