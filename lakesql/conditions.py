@@ -111,8 +111,8 @@ CONDITIONS: dict[str, Condition] = {
         "Write `available_now`, or an interval such as `30 seconds`.",
     ),
     "bad-vars": Condition(
-        "The value of `--vars` is not a mapping in YAML or JSON.",
-        "Write YAML or JSON: `--vars '{big_order: 100}'`.",
+        "The value of `--vars` is not a mapping in YAML or JSON, or has a variable that nothing in the project reads.",
+        "Write YAML or JSON, with a blank behind each colon, and names that `var('…')` has: `--vars '{big_order: 100}'`.",
     ),
     "batch-failed": Condition(
         "A batch failed for a reason that lies outside the model: Spark, storage, the catalog.",

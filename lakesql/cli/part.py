@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakesql.cli.options import Options
-from lakesql.cli.project import load_files, load_files_and_target, read_vars
+from lakesql.cli.project import check_vars, load_files, load_files_and_target, read_vars
 from lakesql.run.manifest.part import ProjectPart, read_part
 
 
@@ -14,4 +14,7 @@ def load_part(options: Options) -> ProjectPart:
     """
     files, target = load_files_and_target(options)
     overrides = read_vars(options.vars)
-    return read_part(files, lambda part: load_files(part, target, overrides))
+    found = read_part(files, lambda part: load_files(part, target, overrides))
+    if found.manifest is not None and not found.problems:
+        check_vars(found.manifest, overrides)
+    return found

@@ -41,6 +41,7 @@ def load_project(options: Options, *, asks: bool = False) -> Manifest:
         target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
         load = loader(files, target, overrides)
         manifest = load_asked(load) if asks else load_known(load)
+        check_vars(manifest, overrides)
         gc.freeze()  # it stays until the process ends: the collector need not look at it later either
         return manifest
     finally:
@@ -115,6 +116,19 @@ def read_vars(text: str) -> Mapping[str, Any]:
     except ProjectError as error:
         what = f"The value of --vars is not a mapping: {error.problems[0].what}"
         raise UsageError.of("bad-vars", what) from None
+
+
+def check_vars(manifest: Manifest, overrides: Mapping[str, Any]) -> None:
+    """Raise `UsageError` (`bad-vars`) where --vars has a variable that the project neither sets nor reads."""
+    unset = overrides.keys() - manifest.settings.vars.entries().keys()
+    if not unset:
+        return
+    from lakesql.lint.templates_read import templates_read  # only here: most commands are given no variable
+
+    read = {name for template in templates_read(manifest) for name in template.vars}
+    for name in sorted(unset - read):
+        what = f"--vars sets '{name}', and nothing in the project reads a variable of that name."
+        raise UsageError.of("bad-vars", what, fix=did_you_mean(name, {*read, *manifest.settings.vars.entries()}))
 
 
 def check_model(manifest: Manifest, name: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
-from lakesql.cli.project import profile_folders, read_schemas, read_vars, said_words
+from lakesql.cli.project import check_vars, profile_folders, read_schemas, read_vars, said_words
 from lakesql.compile.select import Select
 from lakesql.decode import node_of
 from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
@@ -153,7 +153,10 @@ def load_new(options: Options, files: ProjectFiles) -> Version:
     target = load_target(profile, options.target, folders, environ)
     place = find_output(profile, options.target, folders, environ)
     cache = FileCache(files.outputs.cache / "files.json")
-    version = read_version(files, _loader(target, read_vars(options.vars), cache), place)
+    overrides = read_vars(options.vars)
+    version = read_version(files, _loader(target, overrides, cache), place)
+    if not version.problems:
+        check_vars(version.manifest, overrides)
     cache.save()
     version = replace(version, schemas=read_schemas(version.manifest, files.directory))
     with suppress(ProjectError):  # each model says its own problems

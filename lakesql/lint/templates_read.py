@@ -1,4 +1,4 @@
-"""The templates of a project: of models, of maintenance that is written by hand, and of tests in files."""
+"""The templates of a project: of models, groups, maintenance that is written by hand, and tests in files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def templates_read(manifest: Manifest) -> Iterator[TemplateFacts | Template]:
     """What each of them reads."""
     yield from (model.facts for model in manifest.models.values())
     yield from (model.facts for model in manifest.written.values())
+    yield from (group.facts for group in manifest.groups.values())
     for test in manifest.data_tests:
         if isinstance(test.check, FailingRows):
             yield test.check.template or parse_template(test.check.path, test.check.source, manifest.macros)

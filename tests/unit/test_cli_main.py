@@ -171,6 +171,13 @@ def test_vars_are_yaml_or_json(run: Run, shop: Path, text: str) -> None:
     assert "o.amount >= 7 AS is_big" in out
 
 
+@pytest.mark.parametrize("command", ["parse", "ls", "compile", "docs", "run"])
+@pytest.mark.parametrize("text", ["{big_oder: 7}", "{big_order:7}", "{BIG_ORDER: 7}"])
+def test_vars_that_nothing_reads_are_refused(run: Run, shop: Path, command: str, text: str) -> None:
+    code, _, err = run("--log-format", "json", command, "--vars", text)
+    assert (code, conditions(err)) == (2, ["bad-vars"])
+
+
 @pytest.mark.parametrize("text", ["[1]", "7", "{a: 1", "!!python/name:os.system x"])
 def test_vars_that_are_no_mapping_are_refused(run: Run, shop: Path, text: str) -> None:
     code, _, err = run("--log-format", "json", "ls", "--vars", text)
