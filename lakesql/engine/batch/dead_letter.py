@@ -159,7 +159,7 @@ def union_letters(letters: DeadLetters) -> DataFrame:
 def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
     """The rejected ones of a stream's parsed records, as letters."""
     rejected = parsed.where(F.col(REJECTED).isNotNull()).select(f"{REJECTED}.*")
-    if binding.has_rows and not binding.has_json:
+    if binding.has_rows:
         finer = F.when(F.col("reason") == UNPARSABLE, F.lit("a timestamp has digits below a microsecond"))
         rejected = rejected.withColumn("detail", F.coalesce(finer, F.lit(", ".join(binding.never_null))))
     elif binding.has_changes:

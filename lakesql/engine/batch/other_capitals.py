@@ -10,10 +10,7 @@ from pyspark.sql import functions as F
 
 from lakesql.clock import now_ms
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.read_files import file_path
 from lakesql.events import Emit, SpelledOtherwise
-from lakesql.names import CORRUPT, ROW
-from lakesql.source.pattern import escape_glob
 from lakesql.stream.stream import Column
 
 SAMPLE = 50
@@ -36,7 +33,7 @@ class Capitals:
             columns = [column for column in stream.columns if not column.required]
             if stream.name in self._looked_at or not columns or not _is_plain(binding):
                 continue
-            texts = _first_lines(raw, columns) if binding.has_json else _first_texts(raw)
+            texts = _first_texts(raw)
             if texts:
                 self._looked_at.add(stream.name)
             if spelled := find_spelled(columns, texts):
@@ -58,7 +55,7 @@ def find_spelled(columns: Sequence[Column], texts: Iterable[str | None]) -> tupl
 def _is_plain(binding: StreamBinding) -> bool:
     """Whether its records are JSON, and no events of a change feed, of which each says what it lacks."""
     is_json = binding.stream.record_format.is_document and not binding.has_changes and not binding.schema
-    return is_json and (binding.has_json or not binding.has_rows)
+    return is_json and not binding.has_rows
 
 
 def _names_in(text: str | None) -> Iterable[str]:
@@ -71,22 +68,5 @@ def _names_in(text: str | None) -> Iterable[str]:
 
 def _first_texts(raw: DataFrame) -> list[str | None]:
     text = F.col("value").cast("string")
-    return _taken(raw.select(F.when(F.length("value") < LONGEST, text)))
-
-
-def _first_lines(raw: DataFrame, columns: Sequence[Column]) -> list[str | None]:
-    """Lines of the first file of a batch, where a column is NULL in all of its first rows: they are asked for again."""
-    row = F.col(ROW)
-    is_there = F.array(*(row[column.field].isNotNull() for column in columns))
-    path = file_path(F.col("topic")).alias("path")
-    first = raw.where(row[CORRUPT].isNull()).select(path, is_there.alias("there")).limit(SAMPLE).collect()
-    if not first:
-        return []
-    if all(map(any, zip(*(each["there"] for each in first), strict=True))):
-        return ["{}"]
-    lines = raw.sparkSession.read.text(escape_glob(first[0]["path"]))
-    return _taken(lines.select(F.when(F.length("value") < LONGEST, F.col("value"))))
-
-
-def _taken(texts: DataFrame) -> list[str | None]:
+    texts = raw.select(F.when(F.length("value") < LONGEST, text))
     return [row[0] for row in texts.limit(SAMPLE).collect()]

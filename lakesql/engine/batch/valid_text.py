@@ -72,7 +72,7 @@ def _may_be_invalid(rows: DataFrame, select: Select, bindings: Sequence[StreamBi
 
 
 def _is_judged(binding: StreamBinding) -> bool:
-    return binding.stream.record_format.is_text and (binding.has_json or not binding.has_rows)
+    return binding.stream.record_format.is_text and not binding.has_rows
 
 
 def _has_bytes(plan: Any, streams: set[str]) -> bool:

@@ -32,6 +32,12 @@ def _nested(opening: str = r"\[{") -> str:
 _VALUE = f"(?:{_STRING}|{_nested()}|" + r'[^"\[\]{},\s]++)'
 
 
+_OBJECTS = "(?s)(" + _nested("{") + ")"
+"""The objects of a text that stand in no other one."""
+
+_LISTED = r"\[\s*+(?:0\s*+(?:,\s*+0\s*+)*+)?+\]"
+"""An array of them, where a 0 stands for each."""
+
 _MEMBER = r"(?s)(?:^\s*+\{|\G(?<!^)\s*+,)\s*+(" + _STRING + r")\s*+:\s*+(" + _VALUE + ")"
 
 _STRICT_VALUE = f"(?:{_STRING}|{_nested()}|[-+0-9A-Za-z.]++)"
@@ -165,15 +171,28 @@ def split_documents(files: DataFrame) -> DataFrame:
 
     A file that has anything else beside them is one record, which is none that can be read.
     """
-    # Each byte is a character, so that the bytes of a record are those of the file.
-    text = F.decode(F.col("value").cast("binary"), "ISO-8859-1")
-    objects = F.lit("(?s)(" + _nested("{") + ")")
+    text = _in_bytes(F.col("value"))
     mark = b"\xef\xbb\xbf".decode("latin-1")
-    beside = F.regexp_replace(F.regexp_replace(text, "^" + mark, ""), objects, F.lit("0"))
-    is_known = beside.rlike(r"^\s*+(?:\[\s*+(?:0\s*+(?:,\s*+0\s*+)*+)?+\]|(?:0\s*+)*+)\s*+$")
-    found = F.when(is_known, F.regexp_extract_all(text, objects, F.lit(1))).otherwise(F.array(text))
+    beside = F.regexp_replace(F.regexp_replace(text, "^" + mark, ""), F.lit(_OBJECTS), F.lit("0"))
+    is_known = beside.rlike(rf"^\s*+(?:{_LISTED}|(?:0\s*+)*+)\s*+$")
+    found = F.when(is_known, F.regexp_extract_all(text, F.lit(_OBJECTS), F.lit(1))).otherwise(F.array(text))
     each = files.withColumn("value", F.explode(found))
     return each.withColumn("value", F.encode("value", "ISO-8859-1"))
+
+
+def split_arrays(lines: DataFrame) -> DataFrame:
+    """The records of lines, `value`: the objects of an array of objects, and any other line as it stands."""
+    whole = F.col("value").cast("binary")
+    text = F.when(F.col("value").cast("string").rlike(r"\A\s*+\["), _in_bytes(whole))
+    is_known = F.regexp_replace(text, F.lit(_OBJECTS), F.lit("0")).rlike(rf"\A\s*+{_LISTED}\s*+\z")
+    objects = F.regexp_extract_all(text, F.lit(_OBJECTS), F.lit(1))
+    items = F.transform(objects, lambda each: F.encode(each, "ISO-8859-1"))
+    return lines.withColumn("value", F.explode(F.when(is_known, items).otherwise(F.array(whole))))
+
+
+def _in_bytes(text: Column) -> Column:
+    """A text in which each byte is a character, so that the bytes of a part are those of the whole."""
+    return F.decode(text.cast("binary"), "ISO-8859-1")
 
 
 def missing_field(text: Column, name: str) -> Column:

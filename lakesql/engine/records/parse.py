@@ -38,7 +38,6 @@ from lakesql.engine.records.json_text import (
     bound,
     has_rewritten,
     holds_any,
-    holds_float,
     holds_text,
     is_rewritten,
     members,
@@ -504,6 +503,11 @@ def _doubt(contract: Contract) -> Column | None:
         today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in timed]
         if (is_today := _any(today)) is not None:
             doubts.append(is_today & _text().rlike(TIME_ALONE))
+    if contract.format == "json":
+        listed = [column for column in contract.columns if not isinstance(column.type, T.AtomicType)]
+        odd = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_odd_time) for column in listed]
+        if (is_odd := _any(odd)) is not None:
+            doubts.append(is_odd & _text().rlike("[0-9]{13}"))
     return _any(doubts)
 
 
@@ -576,39 +580,6 @@ class _RecordFault:
 def _reason(contract: Contract) -> Column:
     """Why the record is bad, over `value` and the columns of `_read`; NULL if it is not."""
     return _first_reason(_faults(contract))
-
-
-def row_reason(contract: Contract) -> Column:
-    """Why a record is bad that Spark's own reader of JSON lines has read as `_lakesql_row`; NULL if it is not.
-
-    A line's text is at hand only where it does not fit, so what follows its first value is passed over here.
-    """
-    return _first_reason((_unread(contract), *_column_faults(contract, has_text=False)))
-
-
-_LINE = "_lakesql_line"
-AGAIN = "_lakesql_again"
-"""What a line of JSON is in which a word stands for a number: a struct of `reason` and of its `row`; else NULL."""
-
-
-def has_words(contract: Contract) -> bool:
-    """Whether a column may have words in the place of numbers: Spark's reader of JSON lines is to leave these."""
-    return contract.format == "json" and any(holds_float(column.type) for column in contract.columns)
-
-
-def with_words(rows: DataFrame, contract: Contract) -> DataFrame:
-    """Rows of Spark's own reader of JSON lines, with `_lakesql_again` where it has left a line for such words.
-
-    The line is read as a record that arrives as a text, which tells a word from a number that is too large.
-    """
-    line = F.col(ROW)[CORRUPT]
-    text = F.when(line.rlike(WORD_FOR_NUMBER), line.cast("binary"))
-    read = {**_read(contract), _REASON: _reason(contract)}
-    stages = ({name: column} for name, column in read.items())
-    found = with_stages(rows.withColumns({_LINE: F.col(ROW), "value": text}), stages, F.col("value").isNotNull())
-    row = F.struct(*(landed(column).alias(column.name) for column in contract.columns))
-    again = F.when(F.col("value").isNotNull(), F.struct(F.col(_REASON).alias("reason"), row.alias("row")))
-    return found.withColumn(AGAIN, again).withColumn(ROW, F.col(_LINE)).drop(_LINE, *(read.keys() - {ROW}))
 
 
 def missing_reason(required: Iterable[str]) -> Column:
@@ -723,6 +694,7 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_RecordFault]:
             _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
         ]
         if is_json_text:
+            found.append(_anywhere(texts[column.name], column.type, "", _long_number))
             found.append(_anywhere(texts[column.name], column.type, "", _holds_comma))
             if column.decimals == "exact":
                 found.append(_anywhere(_as_written(column), column.type, "", _is_long))
@@ -775,7 +747,8 @@ def _anywhere(value: Column, wanted: T.DataType, path: str, test: Test) -> Colum
         case T.ArrayType(elementType=element):
             found = _exists(value, lambda item: _anywhere(item, element, "", test))
         case T.MapType(valueType=element):
-            found = _exists(F.map_values(value), lambda item: _anywhere(item, element, "", test))
+            below = [_exists(F.map_values(value), lambda item: _anywhere(item, element, "", test))]
+            found = _any([test(value, wanted, path), *below])
         case _:
             found = test(value, wanted, path)
     return None if found is None else F.coalesce(found, F.lit(False))
@@ -787,18 +760,20 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
     A text of digits becomes a date in a year of as many digits: beyond the years 1 to 9999 it is taken for none. A
     tinyint from 128 to 255 becomes negative: it is read as an int and compared. A timestamp given as a number of 13
     digits and more, seconds to Spark, becomes any other time: outside the years 1 to 9999, with a fraction that no
-    number of seconds has, or at the epoch (2^63 - 1 and multiples of 2^58).
+    number of seconds has, or at the epoch (2^63 - 1 and multiples of 2^58). An object with a name twice becomes a map
+    that has a key twice.
     """
     match wanted:
         case T.ByteType():
             return ~value.between(-128, 127)
         case T.TimestampType():
-            micros = F.unix_micros(value)
-            found = ~micros.between(*COMMON_TIMES)
+            found = ~F.unix_micros(value).between(*COMMON_TIMES)
             if path:
                 is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
-                found |= ((micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)) & is_long
+                found |= _is_odd(value) & is_long
             return found
+        case T.MapType():
+            return F.size(F.array_distinct(F.map_keys(value))) < F.size(value)
         case T.DateType():
             return ~F.unix_date(value).between(*COMMON_DAYS)
         case _:
@@ -812,7 +787,7 @@ WORD_FOR_NUMBER = r"""(?<=[:\[,\s])(?:"[-+]?(?:NaN|Infinity|INF)"|[-+]?(?:NaN|In
 def _too_large(contract: Contract, column: ContractColumn, has_text: bool) -> Column | None:
     """Whether a number of a column, or one within it, became infinite because it is too large for its type.
 
-    One that a word calls infinite is. Where the text is not at hand, such words were not read (`with_words`).
+    One that a word calls infinite is.
     """
     if has_text and contract.format == "json":
         return _anywhere(F.col(_FINITE)[column.name], column.type, "", _is_infinite)
@@ -877,6 +852,21 @@ def _decimal_test(contract: Contract, column: ContractColumn, has_text: bool) ->
 
 def _time_alone(text: Column, wanted: T.DataType, _path: str) -> Column | None:
     return is_time_alone(text) if isinstance(wanted, T.TimestampType) else None
+
+
+def _long_number(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether a timestamp was given as a number that `_lossy` knows by its path, where nothing has one: in an array."""
+    return text.rlike(r"\A-?[0-9]{13,}") if isinstance(wanted, T.TimestampType) else None
+
+
+def _is_odd_time(value: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether a timestamp may be what is left of a number of seconds that was too large."""
+    return _is_odd(value) if isinstance(wanted, T.TimestampType) else None
+
+
+def _is_odd(time: Column) -> Column:
+    micros = F.unix_micros(time)
+    return (micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)
 
 
 def _takes_times_alone(contract: Contract) -> bool:
@@ -972,11 +962,6 @@ def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
 def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
     """Whether a column is of this kind, or has a value of it within."""
     return any(isinstance(part, kind) for column in contract.columns for part in parts_of(column.type))
-
-
-def read_type(contract: Contract) -> T.StructType:
-    """What Spark's readers of files are asked for: the contract's columns, decimals as text, and what does not fit."""
-    return _with_corrupt(contract, partial(_widened, decimal_as_text=True))
 
 
 def _text_type(contract: Contract) -> T.StructType:

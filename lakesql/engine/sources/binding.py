@@ -95,9 +95,8 @@ class StreamBinding:
     @property
     def has_rows(self) -> bool:
         """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
-        return not (self.schema or self.registry) and (
-            self.has_json or self.stream.record_format.has_typed_rows or self.source.brings == "rows"
-        )
+        has_typed_rows = self.stream.record_format.has_typed_rows or self.source.brings == "rows"
+        return has_typed_rows and not (self.schema or self.registry)
 
     @property
     def never_null(self) -> tuple[str, ...]:
@@ -119,17 +118,9 @@ class StreamBinding:
         return self.has_changes and self.is_in_files and not self.is_replayed
 
     @property
-    def has_json(self) -> bool:
-        """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
-        stream = self.stream
-        is_plain = self.stream.record_format.is_document and not stream.multiline and stream.encoding == UTF_8
-        is_plain = is_plain and not self.has_changes and stream.unknown_fields == "ignore"
-        return is_plain and self.is_in_files and not self.is_replayed
-
-    @property
     def may_have_folders(self) -> bool:
         """Whether the names of its files' folders may say what columns of a JSON text are."""
-        return self.is_in_files and self.stream.record_format.is_document and not (self.has_json or self.has_changes)
+        return self.is_in_files and self.stream.record_format.is_document and not self.has_changes
 
     @property
     def may_have_nanoseconds(self) -> bool:

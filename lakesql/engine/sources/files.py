@@ -10,9 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.finer_times import in_microseconds, with_finer
-from lakesql.engine.records.json_text import split_documents
-from lakesql.engine.records.parse import JSON_OPTIONS, has_words, read_type
-from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
+from lakesql.engine.records.json_text import split_arrays, split_documents
+from lakesql.engine.sources.binding import StreamBinding, contract_columns
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
 from lakesql.engine.sources.folder_columns import with_folder_columns
 from lakesql.engine.sources.found_files import SparkFolder, seed_seen
@@ -67,16 +66,14 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
         case "csv" | "string" | "bytes":
             lines = text_lines(session, reader, binding)
             return lines.selectExpr(*raw_columns(*FILE, value="value"))
-        case "json" | "json_schema" if not binding.has_json:
-            lines = text_lines(session, reader, binding)
-            return lines.selectExpr(*raw_columns(*FILE, value="value")).where("trim(CAST(value AS string)) != ''")
-        case "json" | "json_schema" | "parquet" | "orc" | "avro":
+        case "json" | "json_schema":
+            # Not by Spark's reader of JSON lines: it passes over what stands behind the first value of a line.
+            lines = text_lines(session, reader, binding).where("trim(CAST(value AS string)) != ''")
+            records = lines if binding.has_changes else split_arrays(lines)
+            return records.selectExpr(*raw_columns(*FILE, value="value"))
+        case "parquet" | "orc" | "avro":
             kind = row_type(binding)
-            reader = reader.schema(binding.file_type or kind)
-            reader = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)
-            if binding.has_json and has_words(contract_of(binding)):
-                reader = reader.option("allowNonNumericNumbers", False)
-            rows = load_files(session, reader, binding, stream.format)
+            rows = load_files(session, reader.schema(binding.file_type or kind), binding, stream.format)
             names = kind.names
             if binding.may_have_nanoseconds:
                 names = [*names, CORRUPT]
@@ -99,7 +96,5 @@ def _in_contract_types(rows: DataFrame, binding: StreamBinding, kind: T.StructTy
 
 
 def row_type(binding: StreamBinding) -> T.StructType:
-    """The columns that files of rows are read with: the contract's, and for JSON the text that does not fit."""
-    if binding.has_json:
-        return read_type(contract_of(binding))
+    """The columns that files of rows are read with."""
     return T.StructType([T.StructField(column.name, column.type) for column in contract_columns(binding.stream)])

@@ -13,16 +13,12 @@ from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import (
-    AGAIN,
-    has_words,
     landed,
     missing_reason,
     parse_records,
     raw_struct,
     record_struct,
     rejected_struct,
-    row_reason,
-    with_words,
 )
 from lakesql.engine.records.routed import routed
 from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
@@ -213,28 +209,19 @@ def _check_rows(
     """Rows that have columns already: nothing to parse, but one may not fit, and a required column may be NULL.
 
     Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast. The
-    raw value of a bad row is the row as JSON, or the text that Spark could not read.
+    raw value of a bad row is the row as JSON.
     """
-    row, again = F.col(ROW), None
-    value = F.to_json(row)
-    if binding.has_json:
-        contract = contract_of(binding)
-        value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract)
-        if has_words(contract):
-            raw, again = with_words(raw, contract), F.col(AGAIN)
-            reason = F.when(again.isNotNull(), again["reason"]).otherwise(reason)
-    else:
-        reason = missing_reason(binding.never_null)
-        if binding.may_have_nanoseconds:
-            is_finer = row[CORRUPT].isNotNull()
-            value, reason = F.coalesce(row[CORRUPT], value), F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason)
+    row = F.col(ROW)
+    value, reason = F.to_json(row), missing_reason(binding.never_null)
+    if binding.may_have_nanoseconds:
+        is_finer = row[CORRUPT].isNotNull()
+        value, reason = F.coalesce(row[CORRUPT], value), F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason)
     # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
     value = F.when(reason.isNotNull(), value.cast("binary"))
     declared = binding.stream.columns if binding.table is None else ()
     types = {column.field: column.type for column in declared}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
-    cast = "try_cast" if binding.has_json else "cast"  # what does not fit is in a row that is rejected
 
     counted = {column.name: column for column in contract_columns(binding.stream) if column.is_counted}
 
@@ -244,11 +231,9 @@ def _check_rows(
 
     def landed_as(name: str) -> Column:
         if name in counted:
-            found = landed(counted[name])
-        else:
-            value = column_of(ROW, name)
-            found = F.expr(f"{cast}({value} AS {types[name]})" if name in types else value)
-        return found if again is None else F.coalesce(again["row"][name], found)
+            return landed(counted[name])
+        value = column_of(ROW, name)
+        return F.expr(f"cast({value} AS {types[name]})" if name in types else value)
 
     return raw.withColumn("value", value).select(
         *(landed_as(name).alias(name) for name in kind.names if name != CORRUPT),
