@@ -230,7 +230,28 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
         end = token.end
     if unread := quotes and quotes.difference(token.end for token in tokens):
         findings.stop(min(unread), "Spark would end this text otherwise.", "Write it more plainly.")
-    return tokens
+    return _with_doubled_quotes(sql, tokens)
+
+
+def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
+    """The tokens with one text for `'it''s'`: it has a quote in it for Spark, and is two texts, one after the other, for
+    sqlglot."""
+    found: list[Token] = []
+    for token in tokens:
+        if found and is_doubled_quote(sql, found[-1], token):
+            first = found[-1]
+            text = f"{first.text}{sql[token.start]}{token.text}"
+            token = Token(TokenType.STRING, text, token.line, token.col, first.start, token.end, first.comments)
+            found[-1] = token
+        else:
+            found.append(token)
+    return found
+
+
+def is_doubled_quote(sql: str, before: Token, after: Token) -> bool:
+    """Whether the quote that ends a text and the one that begins another are one within a text, doubled."""
+    is_text = before.token_type is TokenType.STRING and after.token_type is TokenType.STRING
+    return is_text and before.end + 1 == after.start and sql[before.end] == sql[after.start]
 
 
 def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -12,6 +13,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
+from lakesql.select.sqltext import is_doubled_quote
 from lakesql.unit.duck_scope import DuckRelation, describe
 from lakesql.unit.duck_times import TRUNCATED, UNITS
 from lakesql.unit.duck_types import NeedsSparkError
@@ -60,6 +62,8 @@ def _parse(text: str) -> exp.Expr:
     if "\\" in text:
         raise NeedsSparkError("a backslash, which may be an escape")
     tokens = Spark().tokenize(text)
+    if any(is_doubled_quote(text, before, after) for before, after in pairwise(tokens)):
+        raise NeedsSparkError("a text with a quote in it")
     _refuse_tokens(tokens)
     try:
         tree = Spark().parser().parse(tokens, text)[0]

@@ -170,7 +170,7 @@ def as_text(frame: DataFrame) -> list[tuple[str | None, ...]]:
         ("a timestamp", '{"a": 1700000000000}'),
         ("a timestamp", '{"a": 1700000000000000}'),
         ("n struct<a:timestamp>", '{"n": {"a": 1700000000000000}}'),
-        ("a array<timestamp>", '{"a": ["2026-01-31 12:30:00", 1700000000000000]}'),
+        ("a array<timestamp>", '{"a": ["2026-01-31 12:30:00", 1789272040000000]}'),
         ("a map<string,timestamp>", '{"a": {"b": -1234567890123456789}}'),
         ("n array<struct<a:timestamp>>", '{"n": [{"a": 1234567890123456789}]}'),
         ("a map<string,int>", '{"a": {"b": 1, "b": 2}}'),

@@ -34,6 +34,8 @@ def test_spelling_is_no_difference(old: str, new: str) -> None:
     ("old", "new", "expected"),
     [
         ("SELECT a, 'x' AS b FROM s", "SELECT a, 'X' AS b FROM s", [("column", "b", "'X'")]),
+        ("SELECT a, 'x' 'y' AS b FROM s", "SELECT a, 'x''y' AS b FROM s", [("column", "b", "'x''y'")]),
+        ("SELECT a, 'x\"y' AS b FROM s", "SELECT a, 'x''y' AS b FROM s", [("column", "b", "'x''y'")]),
         (
             "SELECT to_json(struct(a AS n, b.c)) AS x FROM s",
             "SELECT to_json(struct(a AS N, b.c)) AS x FROM s",

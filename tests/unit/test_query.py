@@ -252,6 +252,7 @@ def test_the_state_hash_follows_the_shape_and_not_the_spelling() -> None:
         ("FROM orders AS o JOIN clicks AS c ON {} = c.id SELECT c.id", "o.order_id", "o.order_id + 1"),
         ("SELECT DISTINCT k FROM (SELECT {} AS k, ts FROM orders)", "order_id", "order_id % 10"),
         ("SELECT {} AS k FROM orders UNION SELECT id FROM clicks", "order_id", "order_id % 10"),
+        ("SELECT DISTINCT k FROM (SELECT {} AS k FROM orders)", "'a''b'", "'a' 'b'"),
     ],
 )
 def test_the_state_hash_follows_what_a_key_is_made_of(sql: str, one: str, other: str) -> None:

@@ -423,6 +423,9 @@ def test_a_batch_that_fails_fails_the_test(
         (append(select="SELECT id, NULL AS s FROM {{ stream('orders') }}"), [[A]]),
         (upsert(select="SELECT CAST(id AS double) AS id FROM {{ stream('orders') }}"), [[A]]),
         (upsert("""keys='id', delete_when="status RLIKE 'x'" """), [[A]]),
+        (append(select="SELECT id, 'it''s' AS s FROM {{ stream('orders') }}"), [[A]]),
+        (append(select='SELECT id FROM {{ stream(\'orders\') }} WHERE status <> "a""b"'), [[A]]),
+        (upsert("""keys='id', delete_when="status = 'it''s'" """), [[A]]),
         (append(select="SELECT id, at + 2147483647 AS at FROM {{ stream('orders') }}"), [[A]]),
     ],
 )
