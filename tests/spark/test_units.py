@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from lakesql.engine.records.parse import parse_records
 from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.sources.folder_columns import with_folders
 from lakesql.engine.sources.parsed import parse_binding
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
@@ -82,7 +83,8 @@ def test_a_number_is_the_time_that_it_counts_or_a_dead_letter(
             "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
             "headers array<struct<key:string,value:binary>>"
         )
-        frame = parse_records(spark.createDataFrame(raw, schema), contract_of(binding), frozenset())
+        records = with_folders(spark.createDataFrame(raw, schema), binding)
+        frame = parse_records(records, contract_of(binding), frozenset())
     good = frame.where("_lakesql_rejected IS NULL").select("id", F.unix_micros("at").alias("us")).collect()
     found = {row["id"]: row["us"] for row in good}
     expected: dict[int, int | None] = {}
