@@ -112,7 +112,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-vars": Condition(
         "The value of `--vars` is not a mapping in YAML or JSON, or has a variable that nothing in the project reads.",
-        "Write YAML or JSON, with a blank behind each colon, and names that `var('…')` has: `--vars '{big_order: 100}'`.",
+        "Write YAML or JSON, a blank behind each colon, with names that a `var('…')` has: `--vars '{big_order: 100}'`.",
     ),
     "batch-failed": Condition(
         "A batch failed for a reason that lies outside the model: Spark, storage, the catalog.",

@@ -234,8 +234,7 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
 
 
 def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
-    """The tokens with one text for `'it''s'`: it has a quote in it for Spark, and is two texts, one after the other, for
-    sqlglot."""
+    """The tokens with one text for `'it''s'`, which has a quote in it for Spark. For sqlglot it is two texts."""
     found: list[Token] = []
     for token in tokens:
         if found and is_doubled_quote(sql, found[-1], token):
