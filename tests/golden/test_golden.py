@@ -28,6 +28,7 @@ from lakesql.cli.project import load_project
 from lakesql.cli.report import in_order, read_line
 from lakesql.compile.compiled import compiled_files
 from lakesql.errors import LakesqlError, Problem, render_problem
+from tests.cases import each_of
 from tests.share import a_few
 
 FOLDER = Path(__file__).parent
@@ -164,7 +165,7 @@ def test_there_are_cases() -> None:
         assert case.says and case.expected, path
 
 
-@pytest.mark.parametrize("name", ["cdc", "cdc_sequence", "cdc_soft", "cdc_unsent"])
+@each_of("name", ["cdc", "cdc_sequence", "cdc_soft", "cdc_unsent"])
 def test_no_view_of_a_mirror_is_made_by_two_statements(name: str) -> None:
     """What stands for another view has a name of its own."""
     path = FOLDER / "modes" / f"{name}.case"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lakesql.compile.batch import NEW_COMMIT, MakeView, ReadBounds, Remember, Write
 from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange
 from lakesql.compile.statements import compiled_text
 from lakesql.modes.batches.all_batches import batches_of
+from tests.cases import each_of
 from tests.unit.test_select import build
 
 PLAIN = "SELECT id, Status, at FROM {{ stream('orders') }}"
@@ -21,7 +20,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each_of("name", MODELS)
 def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_other(name: str) -> None:
     select = build(*MODELS[name])
     steps = batches_of(select).steps(select.columns)
@@ -38,7 +37,7 @@ def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_oth
     assert [each.removesuffix(";\n") for each in shown] == expected
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each_of("name", MODELS)
 def test_a_batch_begins_with_its_rows_and_ends_with_its_one_write(name: str) -> None:
     select = build(*MODELS[name])
     steps = batches_of(select).steps(select.columns)
@@ -46,7 +45,7 @@ def test_a_batch_begins_with_its_rows_and_ends_with_its_one_write(name: str) -> 
     assert [isinstance(step, Write) for step in steps] == [False] * (len(steps) - 1) + [True]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each_of("name", MODELS)
 def test_bounds_are_read_from_an_existing_view_and_alone_change_the_printed_write(name: str) -> None:
     select = build(*MODELS[name])
     steps = batches_of(select).steps(select.columns)

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import EpochDay
 from lakesql.engine.batch.bounds import BULK, MATCHED, ROWS_PER_KEY, bounds_pay, match_few
 from lakesql.ledger.entry import Snapshot
+from tests.cases import each_of
 
 
 def snapshot(total: int, added: int, model: str = "m") -> Snapshot:
@@ -15,7 +14,7 @@ def snapshot(total: int, added: int, model: str = "m") -> Snapshot:
     return Snapshot(1, {"total-records": str(total), "added-records": str(added), **ledger})
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("total", "added", "expected"),
     [
         (ROWS_PER_KEY * BULK, BULK, False),
@@ -43,7 +42,7 @@ def test_rows_rewritten_by_copy_on_write_do_not_count_as_the_batch() -> None:
     assert bounds_pay([Snapshot(1, {**bulk.summary, "deleted-data-files": "4"})], "m")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("ranges", "expected"),
     [
         ((KeyRange("id", (1, 5, 9)),), True),

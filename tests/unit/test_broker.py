@@ -20,6 +20,7 @@ from lakesql.source.cluster import (
 )
 from lakesql.source.kafka import Kafka
 from lakesql.source.kafka_options import LOGIN_MODULES, OWNED, SECURITY, read_client_options
+from tests.cases import each_of
 
 PLACE = Place("profiles.yml", 4, 9)
 
@@ -37,7 +38,7 @@ def test_options_are_handed_on_as_they_are() -> None:
     assert read_client_options(node_of(options, PLACE)) == {**options, "retries": "3"}
 
 
-@pytest.mark.parametrize("name", OWNED)
+@each_of("name", OWNED)
 def test_options_that_lakesql_sets_itself_are_refused(name: str) -> None:
     assert refused(**{name: "x"}) == ["kafka-option"]
 
@@ -49,7 +50,7 @@ def test_names_that_are_no_kafka_options_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "meant"),
     [
         ("security.protocl", "security.protocol"),
@@ -66,22 +67,20 @@ def test_a_misspelt_option_of_the_login_is_refused(name: str, meant: str) -> Non
     assert problem.condition == "kafka-option" and f"'{meant}'" in problem.fix
 
 
-@pytest.mark.parametrize("name", [*SECURITY, "sasl.username", "ssl.ca.location", "aws.security.region", "client.rack"])
+@each_of("name", [*SECURITY, "sasl.username", "ssl.ca.location", "aws.security.region", "client.rack"])
 def test_every_other_option_of_the_login_goes_on_to_kafka(name: str) -> None:
     value = f"{LOGIN_MODULES[0]} required;" if name == "sasl.jaas.config" else "x"
     assert read_client_options(node_of({name: value}, PLACE)) == {name: value}
 
 
-@pytest.mark.parametrize("module", LOGIN_MODULES)
-@pytest.mark.parametrize(
-    "form", ['{} required username="a" password="b;c";', " {}\n  required\n  k='v';", "{} optional;"]
-)
+@each_of("module", LOGIN_MODULES)
+@each_of("form", ['{} required username="a" password="b;c";', " {}\n  required\n  k='v';", "{} optional;"])
 def test_known_login_modules_are_accepted(module: str, form: str) -> None:
     options = {"sasl.jaas.config": form.format(module)}
     assert read_client_options(node_of(options, PLACE)) == options
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://evil/x";',
@@ -103,7 +102,7 @@ def test_other_login_modules_are_refused_and_not_shown(text: str) -> None:
     assert "hunter2" not in problem.what + problem.why + problem.fix
 
 
-@pytest.mark.parametrize(
+@each_of(
     "options",
     [
         'username="u" password="ab"cdefgh"',
@@ -123,7 +122,7 @@ def test_login_options_that_kafka_would_quote_are_refused_and_not_shown(options:
     assert not {"ab", "cd", "cdefgh"} & set(re.findall(r"\w+", problem.what + problem.why + problem.fix))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "options",
     [
         "",

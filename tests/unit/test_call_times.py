@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
-
 from lakesql.compile.call_times import age_mark, with_times, without_times
+from tests.cases import each_of
 
 AT = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("age", "before"),
     [
         ("5 days", "2026-03-05 00:00:00.000Z"),
@@ -20,7 +19,7 @@ AT = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)
         ("1 week", "2026-03-03 00:00:00.000Z"),
     ],
 )
-@pytest.mark.parametrize("more", ["", ", or less where there are more than 7,200"])
+@each_of("more", ["", ", or less where there are more than 7,200"])
 def test_an_age_becomes_a_time_beside_it_and_back(age: str, before: str, more: str) -> None:
     plain = f"CALL c(a => 1, older_than => {age_mark(age, more)}, b => 2);\n"
     shown = with_times(plain, AT)

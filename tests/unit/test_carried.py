@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from lakesql.ledger.carried import carried_facts, carried_in, carry
 from lakesql.ledger.entry import Entry, newest_entry, summary_of
 from lakesql.names import CARRIED_PROPERTY
+from tests.cases import each_of
 
 NESSIE = {"nessie.commit.id": "c", "gc.enabled": "false"}
 
@@ -49,7 +48,7 @@ def test_a_snapshot_behind_which_the_table_was_rolled_back_is_not_believed() -> 
     assert [each["sequence-number"] for each in carried_facts(properties, 4)] == [2]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 1}', '{"a": {"snapshot-id": "x"}}', "null", '{"a": {}}'])
+@each_of("text", ["", "{", "[]", '{"a": 1}', '{"a": {"snapshot-id": "x"}}', "null", '{"a": {}}'])
 def test_a_property_that_is_none_of_lakesqls_says_nothing(text: str) -> None:
     assert list(carried_facts({**NESSIE, CARRIED_PROPERTY: text}, 9)) == []
 

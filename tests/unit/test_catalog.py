@@ -55,6 +55,7 @@ from lakesql.project.profiles import Catalog, sqlite_file
 from lakesql.stream.types import stored_type
 from lakesql.table.iceberg_schema import spark_type
 from lakesql.table.table_state import StateColumn
+from tests.cases import each_of
 
 ORDERS = TableName("lake", "shop", "orders")
 
@@ -190,7 +191,7 @@ class TestOpening:
             open_catalog(Catalog(uri=uri, warehouse="/wh"))
         assert condition(caught.value) == "catalog-uri"
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("block", "lacking"),
         [
             (Catalog(), ["uri", "warehouse"]),
@@ -495,7 +496,7 @@ def test_importing_the_module_loads_neither_pyiceberg_nor_pyarrow() -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "text"),
     [
         (types.BooleanType(), "boolean"),

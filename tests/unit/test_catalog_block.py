@@ -20,6 +20,7 @@ from lakesql.project.catalog import (
 )
 from lakesql.project.profiles import Catalog, Target
 from lakesql.source.files import Files
+from tests.cases import each_of
 
 PASSWORD = "p@ss:w/rd?%41é"
 
@@ -99,7 +100,7 @@ def test_no_answer_is_waited_for_without_end() -> None:
     assert {"jdbc.connectTimeout", "jdbc.socketTimeout"} <= spark_properties(postgres("postgresql://h/db")).keys()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "catalog",
     [
         postgres("postgresql://me:p%40ss:w%2Frd%3F%2541%C3%A9@h:5433/lake"),
@@ -118,7 +119,7 @@ def test_a_postgres_login_reaches_both(catalog: Catalog) -> None:
     assert PASSWORD not in str(shown(catalog)) and "p%40ss" not in str(shown(catalog))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("uri", "address"),
     [
         ("postgresql://h/db?user=me&password=hush", "postgresql://h/db"),
@@ -175,7 +176,7 @@ def plain(properties: dict[str, str]) -> dict[str, str]:
     return {key.removeprefix("jdbc."): value for key, value in properties.items() if key.startswith("jdbc.")}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("uri", "keys"),
     [
         ("postgresql://h/db", {"jdbc.sslfactory": "x"}),
@@ -194,7 +195,7 @@ def test_what_one_of_spark_and_pyiceberg_would_not_hear_of_postgres_is_refused(u
         assert problem.condition == "catalog-options"
 
 
-@pytest.mark.parametrize("uri", ["", "mysql://h/db", "postgresql://h", "postgresql://h/"])
+@each_of("uri", ["", "mysql://h/db", "postgresql://h", "postgresql://h/"])
 def test_other_databases_are_refused(uri: str) -> None:
     with pytest.raises(ProfileError) as caught:
         postgres_of(postgres(uri))
@@ -215,7 +216,7 @@ def test_spark_itself_reads_s3_with_the_catalogs_keys() -> None:
     assert of_an_hour["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".TemporaryAWSCredentialsProvider")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("catalog", "places", "needs"),
     [
         (Catalog("lake", "sql", "sqlite:///c.db", "/wh"), {}, {"core", "local-files"}),

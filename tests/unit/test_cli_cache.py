@@ -28,6 +28,7 @@ from lakesql.project.duration import Duration
 from lakesql.project.files import outputs_of
 from lakesql.project.procedures import PROCEDURES, ExpireSnapshots, Maintenance
 from lakesql.project.size import Size
+from tests.cases import each_of
 from tests.share import a_few
 
 Edit = Callable[[Path], object]
@@ -224,7 +225,7 @@ def test_nodes_come_back_as_they_were(value: object) -> None:
     assert decoder([Node, Place])(json.loads(json.dumps(encode(node)))) == node
 
 
-@pytest.mark.parametrize(
+@each_of(
     "config",
     [
         Append(),
@@ -239,7 +240,7 @@ def test_configurations_come_back_as_they_were(config: Append | Upsert) -> None:
     assert decode(json.loads(json.dumps(encode(config)))) == config
 
 
-@pytest.mark.parametrize("found", [["Path", "/"], ["os.system", "x"], ["__class__"], [7], [["()"]]])
+@each_of("found", [["Path", "/"], ["os.system", "x"], ["__class__"], [7], [["()"]]])
 def test_nothing_but_the_named_classes_is_made(found: object) -> None:
     with pytest.raises((ValueError, KeyError, TypeError, IndexError)):
         decoder([Place])(found)

@@ -24,6 +24,7 @@ from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.rate import Rate
 from lakesql.source.recorded import Recorded
+from tests.cases import each_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -610,7 +611,7 @@ def test_a_table_wider_than_the_terminal_is_printed_by_row() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [20, 80, 81, 120])
+@each_of("width", [20, 80, 81, 120])
 def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     columns = [f"column_{number}" for number in range(19)]
     rows = [["word " * number for number in range(19)], ["y" * 2000] * 19]

@@ -15,6 +15,7 @@ from lakesql import __version__
 from lakesql.cli.init import write_project
 from lakesql.cli.main import COMMANDS, cli
 from lakesql.cli.options import Given, expand_several
+from tests.cases import each_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -48,7 +49,7 @@ def test_help_names_every_command(run: Run) -> None:
     assert all(f"\n  {command} " in out for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_of("command", COMMANDS)
 def test_the_list_of_commands_says_what_their_own_help_says_first(command: str) -> None:
     found = cli.get_command(click.Context(cli), command)
     assert found is not None
@@ -184,7 +185,7 @@ def test_vars_that_are_no_mapping_are_refused(run: Run, shop: Path, text: str) -
     assert (code, conditions(err)) == (2, ["bad-vars"])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("arguments", "expected"),
     [
         ("--select a b --exclude c d", "--select a --select b --exclude c --exclude d"),

@@ -12,6 +12,7 @@ from lakesql.modes.read_config import check_defaults, folder_defaults, merge_con
 from lakesql.modes.upsert import Upsert
 from lakesql.project.settings import parse_settings
 from lakesql.template.template import Macros, parse_template
+from tests.cases import each_of
 
 NO_DEFAULTS = Node({}, parse_settings("p", "[tool.lakesql]\nname = 'x'").models.place)
 
@@ -43,7 +44,7 @@ def test_a_mode_is_enough_for_append_and_keys_for_upsert() -> None:
     assert (Append.mode, Upsert.mode) == ("append", "upsert")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("said", "small_files"),
     [
         ("", 16),
@@ -89,7 +90,7 @@ def test_every_option_of_a_model_is_read() -> None:
     assert read("mode='append', trigger='available_now'").trigger == AvailableNow()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "field"),
     [
         ("at", PartitionField("identity", "at")),
@@ -112,7 +113,7 @@ def test_partitions_are_transforms_of_columns(text: str, field: PartitionField) 
     assert read(f"mode='append', partition_by=[{text!r}]").partition_by == (field,)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "value",
     [
         *("''", "'a b'", "'days(a'", "'a)'", "'days()'", "'day(a)'", "'days(a, b)'", "'days(2, a)'", "'bucket(a)'"),
@@ -136,7 +137,7 @@ def test_a_text_that_is_no_partition_transform_is_refused(value: str) -> None:
     assert problems(f"partition_by=['a', {value}], mode='append'") == [("bad-partition", "m.sql:1:30")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "field"),
     [
         ("a", SortField("a", False, True)),
@@ -151,12 +152,12 @@ def test_an_order_is_columns_with_directions(text: str, field: SortField) -> Non
     assert read(f"mode='append', order_by={text!r}").order_by == (field,)
 
 
-@pytest.mark.parametrize("value", ["''", "'a b'", "'a down'", "'a nulls'", "'days(a)'", "'a, b'", "3", "none", "{}"])
+@each_of("value", ["''", "'a b'", "'a down'", "'a nulls'", "'days(a)'", "'a, b'", "3", "none", "{}"])
 def test_a_text_that_is_no_sort_order_is_refused(value: str) -> None:
     assert problems(f"order_by=[{value}], mode='append'") == [("bad-order", "m.sql:1:21")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "condition", "column"),
     [
         ("modes='append'", "missing-option", 4),
@@ -240,7 +241,7 @@ table = "t"
 """
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("fqn", "options"),
     [
         (("shop", "clicks"), {"mode": "append", "tags": "all", "meta": {"owner": "us", "team": "a"}}),

@@ -14,6 +14,7 @@ import yaml
 
 from lakesql.observe.metrics import LABELS, RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
 from lakesql.plan import thresholds
+from tests.cases import each_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD: dict[str, Any] = json.loads((DOCS / "grafana.json").read_text())
@@ -58,7 +59,7 @@ def read_expression(text: str) -> tuple[set[str], set[str]]:
     return set(names) - WORDS, labels
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "metrics", "labels"),
     [
         ("up", {"up"}, set()),

@@ -26,6 +26,7 @@ from lakesql.plan.data_test_results import TestResult
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.build import plan_build
 from lakesql.run.test.run_data_tests import TestRun, run_data_tests
+from tests.cases import each_of
 
 Row = dict[str, Any]
 
@@ -106,7 +107,7 @@ def read(of: dict[str, TestResult], name: str) -> list[tuple[str, int, int | Non
 # --- what files say
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "condition", "place"),
     [
         ("[not_nul]", "unknown-test", "1:2"),

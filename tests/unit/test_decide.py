@@ -16,6 +16,7 @@ from lakesql.progress.decide import decide
 from lakesql.progress.state import Batch, Checkpoint, Decision, Fresh, Origin, ProgressState, Resume, StartFrom
 from lakesql.source.kinds import SOURCES
 from lakesql.source.stream_state import SourceState, spark_position
+from tests.cases import each_of
 
 TABLE_ID, ID = "uuid-1", "c-1"
 READ = {"shop.orders": {"0": 40, "1": 7}}
@@ -161,7 +162,7 @@ def test_old_files_are_gone_as_spark_removes_them() -> None:
     assert refusal(state(holed, entry(150))) == "checkpoint-inconsistent"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "there",
     [
         checkpoint(5, 5, id=""),
@@ -268,7 +269,7 @@ def test_a_lost_checkpoint_starts_from_the_ledgers_positions() -> None:
     assert found.start_ms is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "position", "is_enough"),
     [
         ("kafka", READ, True),
@@ -347,7 +348,7 @@ STANDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("before", "now"), [(a, b) for a, b in product(STANDS, STANDS) if a != b])
+@each_of(("before", "now"), [(a, b) for a, b in product(STANDS, STANDS) if a != b])
 def test_a_position_of_another_kind_of_source_is_refused(before: str, now: str) -> None:
     """A position of another kind of source is no place in this one."""
     stands, sources = STANDS[before], (SourceState("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),)
@@ -380,7 +381,7 @@ def test_a_topic_may_be_called_as_a_mark_of_other_positions(topic: str) -> None:
     assert not any(SOURCES[kind].is_position(position) for kind in ("recorded", "files", "table"))
 
 
-@pytest.mark.parametrize("kind", STANDS)
+@each_of("kind", STANDS)
 def test_a_position_is_recognized_by_its_own_kind_of_source(kind: str) -> None:
     assert SOURCES[kind].is_position(STANDS[kind]) and SOURCES[kind].is_position(None)
 
@@ -405,7 +406,7 @@ WITH_STATE = replace(BROKEN, origin=origin(state="s"))
 FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(SourceState("orders", "files"),))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "said", "unsaid"),
     [
         # The table is right: a new checkpoint continues from it, unless there is state, which no ledger holds.
@@ -460,8 +461,8 @@ def streams_of_tables(*positions: Any, cut: tuple[bool, ...]) -> ProgressState:
     return state(there, entry(9, "c-0", positions={"orders": READ}), sources=sources)
 
 
-@pytest.mark.parametrize("positions", list(product((None, BEFORE_A, AT_A), repeat=2)))
-@pytest.mark.parametrize("cut", list(product((False, True), repeat=2)))
+@each_of("positions", list(product((None, BEFORE_A, AT_A), repeat=2)))
+@each_of("cut", list(product((False, True), repeat=2)))
 def test_a_stream_that_begins_behind_expired_rows_after_a_rewind_is_refused(
     positions: tuple[Any, Any], cut: tuple[bool, bool]
 ) -> None:

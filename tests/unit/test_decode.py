@@ -21,6 +21,7 @@ from lakesql.decode import (
 )
 from lakesql.errors import Place, ProjectError
 from lakesql.project.yaml import parse_yaml
+from tests.cases import each_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def test_a_missing_field_has_its_default() -> None:
     assert read("{name: n, size: ~, inner: null}") == Outer("n", size=None, inner=None)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "condition", "column"),
     [
         ("nmae: n", "unknown-option", 1),
@@ -127,7 +128,7 @@ def test_all_problems_of_a_tree_are_reported_together() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["- a", "text", "3", "~ "])
+@each_of("text", ["- a", "text", "3", "~ "])
 def test_a_tree_that_is_no_mapping_is_refused(text: str) -> None:
     condition = "missing-option" if text == "~ " else "wrong-type"
     assert problems(text) == [(condition, 1, 1)]
@@ -171,14 +172,14 @@ def test_each_entry_is_placed_at_its_key() -> None:
     assert read_each(parse_yaml("f", "[1, 2]").items(), read_positive) == (1, 2)
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 1.0, "1", None, (), {}])
+@each_of("value", [0, -1, True, 1.0, "1", None, (), {}])
 def test_a_count_is_one_at_least(value: Any) -> None:
     with pytest.raises(ProjectError) as caught:
         read_positive(node_of(value, Place("f", 2)))
     assert [(problem.condition, problem.place) for problem in caught.value.problems] == [("wrong-value", Place("f", 2))]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("written", "text"),
     [
         ("1.10", "1.10"),
@@ -201,7 +202,7 @@ def test_a_handed_on_option_is_one_value(written: str) -> None:
     assert [problem.condition for problem in caught.value.problems] == ["wrong-type"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("node", "shown"),
     [
         (Node("a", Place("f")), "'a'"),
@@ -240,7 +241,7 @@ class Switches:
     label: str = option("A text.", default="")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("written", "expected"),
     [
         (("true", "0.5", "1"), Switches(True, 0.5, "1")),

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from lakesql.select.differences import find_differences, first_change, is_same_expression
+from tests.cases import each_of
 
 
 def found(old: str, new: str) -> list[tuple[str, str, str]]:
@@ -14,7 +15,7 @@ def found(old: str, new: str) -> list[tuple[str, str, str]]:
     return [(it.kind, it.name, new[it.offset :].split(" ")[0]) for it in find_differences(old, new)]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("old", "new"),
     [
         ("SELECT a, b FROM s", "select  a ,/* x */ `b`\nFROM S -- y"),
@@ -30,7 +31,7 @@ def test_spelling_is_no_difference(old: str, new: str) -> None:
     assert found(old, new) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("old", "new", "expected"),
     [
         ("SELECT a, 'x' AS b FROM s", "SELECT a, 'X' AS b FROM s", [("column", "b", "'X'")]),
@@ -74,7 +75,7 @@ def test_a_difference_is_named_with_its_place(old: str, new: str, expected: list
     assert found(old, new) == expected
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("old", "new"),
     [
         ("a || b + c", "(a || b) + c"),
@@ -100,7 +101,7 @@ def test_brackets_and_quotes_that_spark_reads_the_same_are_spelling(old: str, ne
     assert found(f"SELECT {old} AS x FROM s", f"SELECT {new} AS x FROM s") == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("old", "new"),
     [
         ("n | 4 & 1", "(n | 4) & 1"),

@@ -7,9 +7,10 @@ import pytest
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
 from lakesql.project.duration import Duration, parse_duration
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "canonical", "length_ms"),
     [
         ("30 seconds", "30 seconds", 30_000),
@@ -25,7 +26,7 @@ def test_an_interval_has_one_spelling_that_spark_reads(text: str, canonical: str
     assert parse_duration(node_of(text, Place("f"))) == Duration(canonical, length_ms)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "value",
     [
         *("", " ", "30", "seconds", "1 month", "2 years", "-5 minutes", "1.5 hours", "10 min", "interval 5 minutes"),

@@ -17,6 +17,7 @@ from lakesql.errors import (
     did_you_mean,
     render_problem,
 )
+from tests.cases import each_of
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_an_undeclared_condition_is_an_internal_error() -> None:
     assert [problem.condition for problem in caught.value.problems] == ["internal"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "exit_code"),
     [(ProjectError, 2), (ProfileError, 2), (UsageError, 2), (RunError, 1), (TransientError, 1), (InternalError, 1)],
 )
@@ -55,7 +56,7 @@ def test_the_type_of_an_error_says_who_must_act(kind: type[LakesqlError], exit_c
     assert getattr(error, "transient", False) == (kind is TransientError)
 
 
-@pytest.mark.parametrize("condition", sorted(UNREACHABLE))
+@each_of("condition", sorted(UNREACHABLE))
 def test_what_does_not_answer_may_at_the_next_try(condition: str) -> None:
     """1 is what schedulers try again; they give up at 2."""
     away = Problem(condition, "x")
@@ -68,7 +69,7 @@ def test_the_unreachable_are_those_that_are_called_so() -> None:
     assert {name for name in CONDITIONS if name.endswith("-unreachable")} == UNREACHABLE
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "known", "found"),
     [
         ("ordres", ["orders", "clicks"], "'orders'"),
@@ -107,7 +108,7 @@ def test_a_problem_without_a_line_is_its_sentences() -> None:
     assert render_problem(Problem("cycle", "what", fix="fix")) == "error[cycle]\n  what\n  fix"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("condition", "path", "column", "line", "shown"),
     [
         ("client-option", "s.yml", 5, '    sasl.jaas.config: x password="hush";', "    sasl.jaas.config: …"),

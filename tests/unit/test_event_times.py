@@ -9,6 +9,7 @@ from lakesql.names import event_column, timed_view
 from lakesql.select.query import Query, read_query
 from lakesql.select.relation import StreamShape
 from lakesql.select.watermarks import event_type, find_unfit
+from tests.cases import each_of
 
 BIDS = ("int", "struct<auction:bigint,price:bigint,dateTime:timestamp>")
 STREAMS = {
@@ -52,7 +53,7 @@ TIMED = {
 }
 
 
-@pytest.mark.parametrize("sql", TIMED)
+@each_of("sql", TIMED)
 def test_an_event_time_is_read_as_a_column(sql: str) -> None:
     query = read(sql)
     assert query.timed is not None
@@ -63,7 +64,7 @@ def test_an_event_time_is_read_as_a_column(sql: str) -> None:
         assert sql[output.offset :][:1].strip(), "the place of a column is one of the author's text"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "sql",
     [
         "SELECT id, to_timestamp(ts, 'HH') AS at FROM e",  # keeps no state
@@ -106,13 +107,13 @@ TYPES = {"id": "bigint", "at": "timestamp", "a b": "timestamp", "ts": "string", 
 GOOD = ("at", "A B", "s.t", "S.T", "to_timestamp(ts)", "timestamp_millis(id)", "date(at)::timestamp")
 
 
-@pytest.mark.parametrize("column", GOOD)
+@each_of("column", GOOD)
 def test_what_a_watermark_may_be_on(column: str) -> None:
     assert not list(find_unfit(column, TYPES, "stream 'x'", None))
     assert event_type(column, TYPES) in ("timestamp", "")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("column", "condition"),
     [
         ("att", "unknown-column"),

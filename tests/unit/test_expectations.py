@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from lakesql.compile.checks import checked_rows, checks_of, kept_rows
 from lakesql.graph.parse_cache import _DECLARATIONS
 from lakesql.model.expectations import ExpectAcceptedValues, ExpectNotNull, ExpectThat
@@ -10,6 +8,7 @@ from lakesql.project.codec import decoder, encode
 from lakesql.project.yaml import parse_yaml
 from lakesql.review.option_changes import resolved
 from lakesql.select.functions import is_unsteady
+from tests.cases import each_of
 
 TEXT = """
 models:
@@ -57,7 +56,7 @@ def test_rows_stay_that_make_no_dead_letter() -> None:
     assert "WHERE" not in kept_rows(checks[:1], is_placed=True)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "unsteady"), [("at < Now()", True), ("current_timestamp > at", True), ("known = 1", False), ("a", False)]
 )
 def test_what_may_be_another_value_when_it_is_read_again(text: str, unsteady: bool) -> None:

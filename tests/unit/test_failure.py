@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException, ParseException, StreamingQueryExce
 
 from lakesql.engine.spark.failure import explain, find_transient
 from lakesql.errors import InternalError, Place, ProfileError, RunError, TransientError
+from tests.cases import each_of
 from tests.unit.test_select import build
 
 JOB = (
@@ -29,7 +30,7 @@ def trace(*causes: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "condition"),
     [
         (
@@ -156,7 +157,7 @@ def test_each_transient_failure_has_its_condition(text: str, condition: str) -> 
     assert said and said in text
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",
@@ -198,7 +199,7 @@ CAST = Place("models/m.sql", 3, 3)
 STATE = "SQLSTATE: 42703"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("error", "condition", "place"),
     [
         *(
@@ -297,7 +298,7 @@ def test_an_error_of_lakesqls_own_stays_as_it_is() -> None:
     assert [problem.condition for problem in away.problems] == ["catalog-unreachable"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "said"),
     [
         (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from lakesql.stream.feed_schema import schema_fields
+from tests.cases import each_of
 
 TIME, DATA = "io.debezium.time.", "io.debezium.data."
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("schema", "kind"),
     [
         ({"type": "int32", "name": f"{TIME}Time"}, "string"),

@@ -16,6 +16,7 @@ from lakesql.registry.schemas import StreamSchemas
 from lakesql.stream.followed_columns import follow_schemas
 from lakesql.stream.registry_columns import with_pulled
 from lakesql.stream.stream import Stream, read_stream
+from tests.cases import each_of
 from tests.servers.memory_registry import open_memory_registry
 
 PATH = "streams/schemas/t-value.avsc"
@@ -78,7 +79,7 @@ def test_a_type_becomes_the_one_that_holds_both() -> None:
     assert not follow_schemas(of, [Registered(2, "PROTOBUF", "no schema of the stream's kind")]).differences
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("newer", "said"),
     [
         (text(n="string"), "has n as string, and the contract has it as int"),

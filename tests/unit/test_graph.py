@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lakesql.errors import InternalError, Place, ProjectError
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
+from tests.cases import each_of
 
 # stream.a -> a -> b -> c, and d beside them: an arrow goes to the reader.
 CHAIN = {"a": ["stream.a"], "b": ["model.a"], "c": ["model.b"], "d": ["stream.a"]}
@@ -58,7 +59,7 @@ def test_a_model_and_a_stream_may_share_a_name() -> None:
     assert graph.nodes["model.a"].depends_on == ("stream.a",)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("depth", "expected"),
     [
         (None, {"model.b", "model.a", "stream.a"}),
@@ -72,7 +73,7 @@ def test_upstream_holds_what_is_read_within_the_depth(depth: int | None, expecte
     assert graph_of(CHAIN).upstream(["model.c"], depth) == expected
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("depth", "expected"),
     [
         (None, {"model.a", "model.b", "model.c", "model.d"}),

@@ -31,6 +31,7 @@ from lakesql.project.procedures import (
 )
 from lakesql.table.simulation import Maintained, SimulatedTask, Sizes, Stock, TableGrowth, Writes, grow
 from lakesql.table.terms import Terms, read_terms
+from tests.cases import each_of
 
 MINUTE = 60_000
 PLAIN = Writes(MINUTE, rows=100, row_bytes=100)
@@ -268,7 +269,7 @@ class TestMaintained:
         assert grown(kept=Maintenance(remove_orphan_files=orphans)) == grown(kept=Maintenance())
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("trigger", "rows_per_second", "interval_ms"),
     [
         (Every("1 minute", MINUTE), 100, MINUTE),
@@ -283,7 +284,7 @@ def test_no_commit_comes_before_a_batch_ends_or_without_a_row(
     assert interval_of(trigger, rows_per_second, BATCH_MS) == interval_ms
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "is_spread", "files"),
     [
         ({"rows": 100}, False, 1),

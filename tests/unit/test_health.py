@@ -28,6 +28,7 @@ from lakesql.table.commits import Commit
 from lakesql.table.live_files import LiveFile, MetadataSizes
 from lakesql.table.metadata import TableMetadata, read_metadata
 from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
+from tests.cases import each_of
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -109,7 +110,7 @@ class TestMeasure:
         found = measure(facts(commits=(commit(90, latency_s=-10_000_000), commit(60, latency_s=30))), NOW)
         assert (found.freshness_ms, found.is_by_event) == (60 * MINUTE + 30_000, True)
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("latencies", "newest"),
         [
             ((None, None), None),
@@ -191,7 +192,7 @@ class TestJudge:
         assert judge(figures(), NO_LIMITS, False) == ()
         assert worst(()) == "well"
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("given", "found"),
         [
             ({"average_small_files": 50}, []),
@@ -213,7 +214,7 @@ class TestJudge:
         judged = judge(figures(**given), NO_LIMITS, is_overdue=True)
         assert [(each.figure, each.word, each.limit) for each in judged] == found
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("given", "is_judged"),
         [
             ({"small_files": 9}, False),
@@ -271,7 +272,7 @@ class TestJudge:
 class TestCheck:
     LIMITS = Freshness(warn_after=minutes(5), error_after=minutes(15))
 
-    @pytest.mark.parametrize(("age", "word"), [(5, "well"), (6, "watch"), (15, "watch"), (16, "ill")])
+    @each_of(("age", "word"), [(5, "well"), (6, "watch"), (15, "watch"), (16, "ill")])
     def test_age_against_both_limits(self, age: int, word: str) -> None:
         (found,) = check(figures(freshness_ms=age * MINUTE), self.LIMITS)
         assert (found.figure, found.word) == ("freshness", word)
@@ -299,7 +300,7 @@ class TestCheck:
         ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("values", "share", "found"),
     [([], 0.5, None), ([7], 0.95, 7), ([1, 2], 0.5, 1), ([1, 2, 3], 0.5, 2), ([1, 2, 3], 1, 3), ([1, 2, 3], 0, 1)],
 )

@@ -22,6 +22,7 @@ from lakesql.project.procedures import (
     merge_maintenance,
     read_maintenance,
 )
+from tests.cases import each_of
 
 PLACE = Place("models/m.sql", 1, 1)
 VALUES: dict[Takes, Any] = {
@@ -56,7 +57,7 @@ def problems(procedure: str, said: dict[str, Any]) -> list[tuple[str, str]]:
     return [(problem.condition, problem.fix) for problem in caught.value.problems]
 
 
-@pytest.mark.parametrize(("procedure", "key"), ALL)
+@each_of(("procedure", "key"), ALL)
 def test_each_passes_through_to_the_call(procedure: str, key: str) -> None:
     takes = ICEBERG_OPTIONS[procedure][key]
     options = read(procedure, {"options": {key: VALUES[takes]}})
@@ -70,7 +71,7 @@ def test_each_passes_through_to_the_call(procedure: str, key: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(("procedure", "key"), ALL)
+@each_of(("procedure", "key"), ALL)
 def test_a_former_name_is_answered_with_what_is_taken_now(procedure: str, key: str) -> None:
     former, takes = former_name(key), ICEBERG_OPTIONS[procedure][key]
     value = "256 MB" if takes == "a number of bytes" else VALUES[takes]

@@ -32,6 +32,7 @@ from lakesql.stream.json_samples import parse_record
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.stream.text_encoding import find_encoding
 from lakesql.stream.types import SparkType, parse_type
+from tests.cases import each_of
 from tests.unit.infer_samples import dump, random_documents
 
 Run = Callable[..., tuple[int, str, str]]
@@ -117,7 +118,7 @@ def test_every_sample_fits_the_contract_that_is_found_in_it(seed: int) -> None:
     assert named == {name for row in rows for name in row}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("values", "kind"),
     [
         (["1", "2"], "bigint"),

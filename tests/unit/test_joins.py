@@ -9,6 +9,7 @@ import pytest
 from lakesql.errors import Place, ProjectError
 from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape
+from tests.cases import each_of
 
 STREAMS = {
     "sold": StreamShape(("id", "at", "until"), "at", ("bigint", "timestamp", "timestamp")),
@@ -53,18 +54,18 @@ WRONG = [
 JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 
 
-@pytest.mark.parametrize(("join", "condition"), [*itertools.product(JOINS, RIGHT)])
+@each_of(("join", "condition"), [*itertools.product(JOINS, RIGHT)])
 def test_a_range_over_both_watermark_columns_is_a_bound(join: str, condition: str) -> None:
     assert conditions(f"SELECT a.id FROM sold AS a {join} bid AS b ON a.id = b.id AND {condition}") == []
 
 
-@pytest.mark.parametrize(("join", "condition"), [*itertools.product(JOINS, WRONG)])
+@each_of(("join", "condition"), [*itertools.product(JOINS, WRONG)])
 def test_a_bound_by_another_time_is_refused(join: str, condition: str) -> None:
     found = conditions(f"SELECT a.id FROM sold AS a {join} bid AS b ON a.id = b.id AND {condition}")
     assert set(found) == {"join-range"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "expected"),
     [
         ("SELECT a.id FROM sold a, bid b WHERE a.id = b.id AND b.at BETWEEN a.at AND a.until", ["join-range"]),

@@ -7,14 +7,13 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from lakesql.json_values import plain
+from tests.cases import each_of
 
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 500_000)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "found"),
     [
         (None, None),

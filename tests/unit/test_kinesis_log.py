@@ -20,6 +20,7 @@ from lakesql.errors import LakesqlError, ProfileError, TransientError
 from lakesql.source import kinesis
 from lakesql.source.kinesis import Kinesis, KinesisStream
 from lakesql.source.log import Log
+from tests.cases import each_of
 from tests.unit.log_query import LogQuery
 
 HOUR_MS = 3_600_000
@@ -435,7 +436,7 @@ def test_a_topic_that_joins_a_stream_begins_once(servers: dict[str, MemoryKinesi
     assert len(query.rows) == 5
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("error", "kind", "condition"),
     [
         (ParamValidationError(report="Invalid length"), ProfileError, "client-option"),

@@ -7,16 +7,15 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import pytest
-
 from lakesql.progress.holder import Holder, Process, is_dead, started
+from tests.cases import each_of
 
 HERE = Process.now(os.getpid())
 GONE = Process(HERE.id, "1")  # another process has its number now
 ME = Holder("t", "host", "boot 1", (HERE,), "")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("machine", "processes", "expected"),
     [
         ("boot 1", (GONE, GONE), True),

@@ -3,10 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
-
 from lakesql.events import RescuedFields
 from lakesql.ledger.entry import Entry, Snapshot, newest_entry, rows_written, summary_of
+from tests.cases import each_of
 
 TIME = "2026-01-31T00:00:00+00:00"
 ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", TIME, {"o": "id-1"}, "o-0: 3 to 4")
@@ -99,7 +98,7 @@ def test_a_snapshot_that_was_replayed_has_the_entry_of_its_source() -> None:
     assert newest_entry(history(own), "orders", never) == entry(3)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("summary", "rows"),
     [
         ({"added-records": "5"}, 5),

@@ -14,6 +14,7 @@ from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.librdkafka_options import librdkafka_options
 from lakesql.stream.stream import read_stream
+from tests.cases import each_of
 
 SERVERS = "127.0.0.1:9092"
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password={};'
@@ -33,7 +34,7 @@ def unknown(options: Mapping[str, str]) -> list[str]:
     return sorted(librdkafka_options(Kafka(SERVERS, options)).unknown)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("written", "password"),
     [
         ('"secret"', "secret"),
@@ -49,7 +50,7 @@ def test_user_and_password_are_read_from_the_login_module(written: str, password
     assert given({**SASL, **scram}) == login
 
 
-@pytest.mark.parametrize(
+@each_of(
     "options",
     [
         {"sasl.jaas.config": PLAIN.format("reader", r'"a\nb"')},

@@ -46,6 +46,7 @@ from lakesql.run.tell.tell_lineage import period_of
 from lakesql.secrets import find_secrets
 from lakesql.source.kafka import Kafka
 from lakesql.stream.stream import Column, Stream, read_stream
+from tests.cases import each_of
 from tests.lineage.validate import problems_of
 
 T0 = 1_772_400_000_000
@@ -360,7 +361,7 @@ def test_no_secret_stands_in_an_event() -> None:
     assert "pw" not in Serde.to_json(event)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("every", "trigger", "period_ms"),
     [
         (None, Every("1 minute", 60_000), 0),

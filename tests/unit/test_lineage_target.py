@@ -12,6 +12,7 @@ from lakesql.lineage.lineage_inputs import catalog_namespace
 from lakesql.project.lineage_target import BATCH, LineageFile, LineageHttp, LineageKafka, LineageTarget
 from lakesql.project.profiles import Catalog, Target, load_target, resolve_paths
 from lakesql.source.dataset import Dataset, dataset_at, folder_before
+from tests.cases import each_of
 
 CONNECTIONS = "{broker: {type: kafka, bootstrap_servers: 'b:9092'}, files: {type: files, path: in}}"
 
@@ -73,7 +74,7 @@ def test_paths_are_those_of_the_project(tmp_path: Path) -> None:
         assert getattr(target.lineage, name) == str(tmp_path / "project" / "a")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("place", "dataset"),
     [
         ("/w/shop/orders/", Dataset("file", "/w/shop/orders")),
@@ -88,14 +89,12 @@ def test_a_place_is_named_as_openlineage_does(place: str, dataset: Dataset) -> N
     assert dataset_at(place) == dataset
 
 
-@pytest.mark.parametrize(
-    ("pattern", "folder"), [("in/2026-*/x.json", "in"), ("in/a", "in/a"), ("*.json", ""), ("in/{a,b}/*", "in")]
-)
+@each_of(("pattern", "folder"), [("in/2026-*/x.json", "in"), ("in/a", "in/a"), ("*.json", ""), ("in/{a,b}/*", "in")])
 def test_a_pattern_of_files_is_the_folder_before_it(pattern: str, folder: str) -> None:
     assert folder_before(pattern) == folder
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("type_", "uri", "namespace"),
     [
         ("sql", "postgresql+psycopg://u:p@db:5432/iceberg?sslmode=require", "postgresql://db:5432/iceberg"),

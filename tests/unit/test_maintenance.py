@@ -40,6 +40,7 @@ from lakesql.table.metadata import TableMetadata, parse_metadata
 from lakesql.table.rewrite_bounds import record_rewrite
 from lakesql.table.simulation import SimulatedTask
 from lakesql.table.uncompacted import measure_uncompacted
+from tests.cases import each_of
 
 MB = 1024**2
 NOW = 100 * DAY_MS
@@ -169,7 +170,7 @@ def test_manifests_that_a_call_has_left_are_no_reason_for_another_while_nothing_
     assert is_due(NOW - 1) and not is_due(NOW) and is_due(NOW, AT_ONCE)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "counts", "is_nothing"),
     [
         (RewriteDataFiles(), {"rewritten_bytes_count": 0, "rewritten_data_files_count": 0}, True),
@@ -188,7 +189,7 @@ def test_a_call_that_changes_nothing_rests(options: Any, counts: Mapping[str, in
     assert has_changed_nothing(options, counts) == is_nothing
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "at", "below"),
     [
         (RewriteDataFiles(small_files=3), facts(*[commit()] * 3), facts(*[commit()] * 2)),
@@ -301,7 +302,7 @@ def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
     assert said() is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "bound", "counts", "expected"),
     [
         (RewriteDataFiles(), ALL, {"rewritten_data_files_count": 900}, (7, 7, 1)),
@@ -449,21 +450,19 @@ def parse(value: Any) -> Any:
     return parse_size(Node(value, Place("x")))
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("256 MB", 256 * MB), ("1KB", 1024), ("1 KiB", 1024), ("7 b", 7), ("1.5 gb", 3 * 512 * MB)]
-)
+@each_of(("text", "size"), [("256 MB", 256 * MB), ("1KB", 1024), ("1 KiB", 1024), ("7 b", 7), ("1.5 gb", 3 * 512 * MB)])
 def test_sizes(text: str, size: int) -> None:
     assert parse(text).size_bytes == size
 
 
-@pytest.mark.parametrize("value", ["256", 256, "MB", "-1 MB", "0 MB", "0.0001 B", "1 PB", "1e3 MB", "١ MB", None, True])
+@each_of("value", ["256", 256, "MB", "-1 MB", "0 MB", "0.0001 B", "1 PB", "1e3 MB", "١ MB", None, True])
 def test_what_is_no_size(value: Any) -> None:
     with pytest.raises(ProjectError) as raised:
         parse(value)
     assert raised.value.problems[0].condition == "bad-size"
 
 
-@pytest.mark.parametrize("said", ["false", "FALSE", "False", "off", "0", "no", "", " true"])
+@each_of("said", ["false", "FALSE", "False", "off", "0", "no", "", " true"])
 def test_no_file_goes_by_any_word_that_iceberg_takes_for_false(said: str) -> None:
     kept = facts(*[commit()] * 50, properties={"gc.enabled": said})
     for options in (ExpireSnapshots(older_than=Duration("1 hour", 1), retain_last=1), RemoveOrphanFiles()):
@@ -489,9 +488,7 @@ def test_of_an_option_and_a_property_the_one_counts_that_keeps_more() -> None:
     assert found(few, age=str(3 * HOUR_MS)) == (NOW - 3 * HOUR_MS, 3), "however many these are"
 
 
-@pytest.mark.parametrize(
-    ("minutes", "before", "further"), [(30, 90, True), (90, 90, False), (120, 90, False), (0, 199, True)]
-)
+@each_of(("minutes", "before", "further"), [(30, 90, True), (90, 90, False), (120, 90, False), (0, 199, True)])
 def test_an_age_of_the_branch_main_that_takes_more_is_known(minutes: int, before: int, further: bool) -> None:
     plain = facts(*[commit()] * 200)
     table = replace(plain, retention=Retention(main_age_ms=minutes * 60_000))

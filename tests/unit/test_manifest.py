@@ -19,6 +19,7 @@ from lakesql.project.duration import Duration
 from lakesql.project.files import ProjectFiles, SourceFile, outputs_of
 from lakesql.project.profiles import Target
 from lakesql.project.settings import parse_settings
+from tests.cases import each_of
 
 DIRECTORY = Path("/project")
 STREAM = "streams: [{name: orders, topic: t, columns: {id: bigint}}]"
@@ -120,7 +121,7 @@ def test_vars_of_the_command_line_go_over_those_of_the_settings() -> None:
     assert load({}, settings, {"a": 3, "d": None}).vars == {"a": 3, "b": [{"c": 2}], "d": None}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("files", "found"),
     [
         ({"models/a b.sql": APPEND}, ("bad-name", "models/a b.sql")),
@@ -203,7 +204,7 @@ def test_what_can_be_understood_of_a_file_is_kept() -> None:
     assert [problem.condition for problem in parse_declarations(SourceFile("f.yml", "- a")).problems] == ["wrong-type"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("config", "target", "trigger"),
     [
         ("", Target("dev"), Every("1 minute", 60_000)),

@@ -12,6 +12,7 @@ from lakesql.model.table_name import TableName
 from lakesql.modes.batches.merge import merge_parts, newest_rows
 from lakesql.modes.batches.upsert_batches import merge_of
 from lakesql.modes.upsert import Upsert
+from tests.cases import each_of
 
 NAME = TableName("lake", "shop", "orders")
 
@@ -39,7 +40,7 @@ WHERE _lakesql_rank = 1"""
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sequence", "positioned", "order"),
     [
         ((), True, "_lakesql_position DESC"),
@@ -118,7 +119,7 @@ def test_columns_that_only_spark_knows_are_matched_by_name() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("bounds", "written"),
     [
         ((), "true"),

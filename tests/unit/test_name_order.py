@@ -10,6 +10,7 @@ import pytest
 
 from lakesql.source.name_order import LocalFolders, NameOrder
 from lakesql.source.pattern import files_below, listing_of
+from tests.cases import each_of
 from tests.share import a_few
 
 PATTERNS = ("in/**/*.json", "in/*.json", "in/*/*.json", "in/{a,b}*/**", "in", "in/a.json", "*/a*/*", "**", "in/[ab]/b*")
@@ -75,7 +76,7 @@ def test_folders_that_lie_before_are_not_listed(tmp_path: Path) -> None:
     assert places == ["in", "in/2026-02-26", "in/2026-02-27", "in/2026-02-28"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("pattern", "name", "is_hidden"),
     [
         ("in/*.json", "in/_a.json", True),

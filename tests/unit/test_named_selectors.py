@@ -7,6 +7,7 @@ from lakesql.graph.graph import Graph, GraphNode, ResourceType, build_graph, nod
 from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.selector import parse_selection, select_nodes
 from lakesql.project.files import SourceFile
+from tests.cases import each_of
 
 
 def node(resource_type: ResourceType, name: str, reads: list[str], *tags: str) -> GraphNode:
@@ -47,7 +48,7 @@ def of(definition: str) -> Selectors:
     return read(f"selectors:\n- name: it\n  definition: {definition}\n- name: core\n  definition: 'tag:core'\n")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("definition", "words"),
     [
         ("'tag:nightly'", ["tag:nightly"]),
@@ -79,7 +80,7 @@ def test_a_definition_selects_what_the_same_words_select(definition: str, words:
     assert names(selectors, "selector:it") == names(selectors, *words) != set()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("definition", "left"),
     [
         ("{union: ['tag:nightly', {exclude: ['tag:core']}]}", {"raw"}),
@@ -131,7 +132,7 @@ def problems(text: str) -> list[tuple[str, str]]:
     return [(problem.condition, str(problem.place).removeprefix("selectors.yml:")) for problem in caught.value.problems]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("definition", "condition"),
     [
         ("{method: tga, value: x}", "bad-selector"),

@@ -7,6 +7,7 @@ import pytest
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
 from lakesql.names import check_column, check_landing, check_name, is_reserved, keeper_of
+from tests.cases import each_of
 
 PLACE = Place("f", 2, 3)
 
@@ -15,12 +16,12 @@ def conditions(caught: pytest.ExceptionInfo[ProjectError]) -> list[tuple[str, Pl
     return [(problem.condition, problem.place) for problem in caught.value.problems]
 
 
-@pytest.mark.parametrize("name", ["orders", "_x", "A1_b", "record", "x_lakesql_"])
+@each_of("name", ["orders", "_x", "A1_b", "record", "x_lakesql_"])
 def test_a_plain_word_is_a_name(name: str) -> None:
     assert check_name(node_of(name, PLACE)) == name
 
 
-@pytest.mark.parametrize(
+@each_of(
     "value",
     [
         *("", " a", "a b", "a.b", "1a", "a-b", "größe", "a\n", "a\x00", "`a`", "_record", "_Change", "_LAKESQL_x", "١"),
@@ -33,14 +34,12 @@ def test_a_text_that_is_no_plain_word_is_refused_as_a_name(value: Any) -> None:
     assert conditions(caught) == [("bad-name", PLACE)]
 
 
-@pytest.mark.parametrize(
-    "name", ["a", "a b", "größe", "it's", 'say "so"', "列", "1", "select", "a-b", "_records", "(x)"]
-)
+@each_of("name", ["a", "a b", "größe", "it's", 'say "so"', "列", "1", "select", "a-b", "_records", "(x)"])
 def test_a_column_may_have_nearly_any_name(name: str) -> None:
     check_column(name, PLACE, "Rename it.")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "condition"),
     [
         ("", "bad-column-name"),
@@ -73,7 +72,7 @@ def test_reserved_names_are_ours_in_every_spelling() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "keeper"),
     [
         ("_file", "Iceberg"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakesql.source.object_events import CreatedObject, read_event
+from tests.cases import each_of
 
 S3 = {
     "Records": [
@@ -124,7 +125,7 @@ def renamed(event: Any, name: str) -> Any:
     return {**event, "Records": [{**record, "eventName": name} for record in event["Records"]]}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "event",
     [
         renamed(S3, "ObjectRemoved:Delete"),
@@ -144,7 +145,7 @@ def test_several_records_are_several_objects() -> None:
     assert read_event(None, json.dumps({"Records": records}).encode()) == [MY_FILE, MY_FILE]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "value",
     [
         None,

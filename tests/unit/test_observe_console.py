@@ -44,6 +44,7 @@ from lakesql.observe.plain import PROGRESS_EVERY_MS, WIDTH, PlainLines
 from lakesql.observe.summary import render_closing, render_totals
 from lakesql.observe.tally import Phase, RunTally, count_event
 from lakesql.observe.text import shorten
+from tests.cases import each_of
 
 AT = 1_772_366_585_123
 SOURCE = "SELECT amuont"
@@ -135,7 +136,7 @@ def test_no_name_and_no_number_makes_the_closing_table_wider(names: list[str], r
     assert all(line.plain.count(f"{rows:,}") >= 4 or rows == 0 for line in table)
 
 
-@pytest.mark.parametrize("rows", [0, 7, 336_776, 1_204_336_774])
+@each_of("rows", [0, 7, 336_776, 1_204_336_774])
 def test_the_closing_table_fits_in_60_columns(rows: int) -> None:
     names = ("orders", "a_model_with_a_rather_long_name_indeed")
     ends = [ModelFinished(name, "success", 41, rows, rows, rows, 0, 7_384_000, AT) for name in names]
@@ -205,7 +206,7 @@ def test_the_live_table_stays_within_the_screen(width: int, height: int, rows: i
         assert max(len(line) for line in lines[:-1]) <= width
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("width", "said"),
     [
         (100, "backlog shop.orders-2 4,000 · shop.orders-0 300 · shop.clicks-11 21"),
@@ -285,7 +286,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("environ", "watched"),
     [
         ({}, True),

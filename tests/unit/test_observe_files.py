@@ -32,6 +32,7 @@ from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
 from lakesql.observe.results import WRITE_EVERY_MS, RunResults
 from lakesql.project.files import write_atomically
+from tests.cases import each_of
 
 AT = 1_772_366_585_123
 AT_ISO = "2026-03-01T12:03:05.123Z"
@@ -72,7 +73,7 @@ def test_why_a_table_is_not_well_is_a_list_of_objects() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", get_args(Event))
+@each_of("kind", get_args(Event))
 def test_every_event_can_be_written(kind: type[Event]) -> None:
     """With an empty value of each field, or a list of nothing."""
     given = {field.name: EMPTY.get(str(field.type).partition("[")[0], "x") for field in fields(kind)}

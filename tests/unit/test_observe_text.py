@@ -8,11 +8,12 @@ from lakesql.counts import count
 from lakesql.errors import Place, Problem
 from lakesql.events import BatchCommitted, ModelFinished, Noted, Progress, Retrying
 from lakesql.observe.text import age, describe, duration, headline, iso_time, printable, stopwatch
+from tests.cases import each_of
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("ms", "text"),
     [
         (-5, "0.0 s"),
@@ -29,7 +30,7 @@ def test_a_duration_is_written_in_its_largest_units(ms: int, text: str) -> None:
     assert duration(ms) == text
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("ms", "text"),
     [
         (-5, "now"),

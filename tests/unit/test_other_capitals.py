@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from lakesql.engine.batch.other_capitals import find_spelled
 from lakesql.stream.stream import Column
+from tests.cases import each_of
 
 COLUMNS = (Column("id", "int"), Column("Größe", "int"), Column("b", "int", from_field="B"))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("records", "found"),
     [
         ([{"ID": 1, "B": 2}], (("id", "ID"),)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lakesql.source.pattern import (
     escape_glob,
     expand_braces,
@@ -14,9 +12,10 @@ from lakesql.source.pattern import (
     split_path,
     unescape_glob,
 )
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize("name", ["orders[1].csv", "{0f8f}", "a*b?", "back\\slash", "a,b", "plain é", "%41+#&='\""])
+@each_of("name", ["orders[1].csv", "{0f8f}", "a*b?", "back\\slash", "a,b", "plain é", "%41+#&='\""])
 def test_an_escaped_name_means_itself_alone(name: str) -> None:
     pattern = escape_glob(name)
     assert unescape_glob(pattern) == name
@@ -27,7 +26,7 @@ def test_an_escaped_name_means_itself_alone(name: str) -> None:
     assert named_folder(f"/{pattern}/*.json") == f"/{name}"
 
 
-@pytest.mark.parametrize("part", ["*", "a?", "[ab]", "[!0-9]x", "{a,b}"])
+@each_of("part", ["*", "a?", "[ab]", "[!0-9]x", "{a,b}"])
 def test_a_pattern_is_none_of_the_names_that_a_folder_has(part: str) -> None:
     assert is_pattern(part)
     assert named_folder(f"/in/{part}/x.json") == "/in"
@@ -39,7 +38,7 @@ def test_braces_stand_for_each_alternative() -> None:
     assert split_path("/{a,b/c}/x") == ["", "{a,b/c}", "x"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("pattern", "meant", "others"),
     [
         ("/in/*.json", ["/in/a.json", "/in/d.json/x"], ["/in/a.csv", "/in/s/a.json", "/in/d.json/s/x"]),

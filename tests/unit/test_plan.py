@@ -27,6 +27,7 @@ from lakesql.plan.steps import (
     widen_column,
 )
 from lakesql.table.table_state import StateColumn, TableState
+from tests.cases import each_of
 
 ORDERS = TableName("lake", "shop", "orders")
 SPEC = TableSpec(ORDERS, (TableColumn("order_id", "bigint"), TableColumn("amount", "decimal(12,2)")))
@@ -75,7 +76,7 @@ def test_a_table_that_is_not_there_is_created() -> None:
     assert plan(state=None) == (create_table(SPEC),)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@each_of("policy", POLICIES)
 def test_a_table_in_which_no_row_ever_stood_follows_its_model(policy: SchemaChange) -> None:
     spec = replace(with_columns(order_id="string", day="date"), partition_by=(PartitionField("identity", "day"),))
     unwritten = replace(STATE, ledger_models=frozenset(), is_unwritten=True)
@@ -93,18 +94,18 @@ def test_a_namespace_that_is_not_there_is_created_first() -> None:
     )
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@each_of("policy", POLICIES)
 def test_a_table_that_fits_needs_nothing(policy: SchemaChange) -> None:
     assert plan(policy=policy) == ()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@each_of("policy", POLICIES)
 def test_case_and_spelling_are_no_difference(policy: SchemaChange) -> None:
     assert plan(with_columns(ORDER_ID="LONG", Amount="Decimal(12, 2)"), policy=policy) == ()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(
+@each_of("policy", POLICIES)
+@each_of(
     ("wide", "narrow"),
     [("bigint", "int"), ("double", "float"), ("decimal(12,2)", "decimal(9,2)"), ("struct<a:int>", "void")],
 )
@@ -209,8 +210,8 @@ def test_a_new_partition_field_is_spelled_as_the_table_has_it() -> None:
     assert plan(replace(with_columns(**columns), partition_by=wanted), there) == ()
 
 
-@pytest.mark.parametrize("policy", EVOLVING)
-@pytest.mark.parametrize(
+@each_of("policy", EVOLVING)
+@each_of(
     ("stored", "made", "lost"),
     [
         ("struct<a: int, b: int>", "struct<a: int>", ["c.b"]),
@@ -233,10 +234,8 @@ def test_a_field_that_is_gone_from_a_struct_is_named(
 
 
 class TestTypes:
-    @pytest.mark.parametrize("policy", EVOLVING)
-    @pytest.mark.parametrize(
-        ("old", "new"), [("int", "bigint"), ("float", "double"), ("decimal(9,2)", "decimal(12,2)")]
-    )
+    @each_of("policy", EVOLVING)
+    @each_of(("old", "new"), [("int", "bigint"), ("float", "double"), ("decimal(9,2)", "decimal(12,2)")])
     def test_widenings_that_iceberg_knows_are_done(self, policy: SchemaChange, old: str, new: str) -> None:
         state = having(StateColumn("C", old))
         assert plan(with_columns(c=new), state, policy) == (widen_column(ORDERS, "C", old, new),)
@@ -262,8 +261,8 @@ class TestTypes:
         (problem,) = problems(with_columns(c=new), state, "ignore")
         assert "'c.new', 'c.x y.element.more'" in problem.fix
 
-    @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
-    @pytest.mark.parametrize(
+    @each_of("policy", ["ignore", "append_new_columns", "sync_all_columns"])
+    @each_of(
         ("old", "new"),
         [
             ("string", "int"),
@@ -310,19 +309,19 @@ class TestShape:
         )
         assert plan(state=state, policy="fail") == ()
 
-    @pytest.mark.parametrize("policy", POLICIES)
+    @each_of("policy", POLICIES)
     def test_order_follows_the_configuration(self, policy: SchemaChange) -> None:
         newest_first = (SortField("Order_Id", descending=True, nulls_first=False),)
         assert plan(replace(SPEC, order_by=newest_first), policy=policy) == (set_order(ORDERS, newest_first),)
         state = replace(STATE, order_by=(SortField("order_id", descending=True, nulls_first=False),))
         assert plan(replace(SPEC, order_by=newest_first), state, policy) == ()
 
-    @pytest.mark.parametrize("policy", POLICIES)
+    @each_of("policy", POLICIES)
     def test_properties_follow_the_configuration(self, policy: SchemaChange) -> None:
         spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "write.object-storage.enabled": "true"})
         assert plan(spec, policy=policy) == (set_properties(ORDERS, {"write.object-storage.enabled": "true"}),)
 
-    @pytest.mark.parametrize("policy", POLICIES)
+    @each_of("policy", POLICIES)
     def test_versions_are_not_told_apart_by_fewer_columns_unless_that_is_said(self, policy: SchemaChange) -> None:
         fewer = replace(SPEC, columns=SPEC.columns[:1], versions=Versions())
         if policy == "sync_all_columns":
@@ -330,7 +329,7 @@ class TestShape:
         else:
             assert conditions(fewer, STATE, policy) == ["schema-change"]
 
-    @pytest.mark.parametrize("policy", POLICIES)
+    @each_of("policy", POLICIES)
     def test_versions_are_not_left_without_what_says_when_they_are_valid(self, policy: SchemaChange) -> None:
         added = {"valid_from": "since", "is_current": "current"}
         history = replace(with_columns(order_id="bigint", since="date", current="boolean"), added=added)
@@ -400,7 +399,7 @@ class TestAdoption:
         assert plan(spec, state) == (set_properties(ORDERS, {"history.expire.min-snapshots-to-keep": "3"}),)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("step", "expected"),
     [
         (create_namespace(ORDERS), ("CREATE NAMESPACE IF NOT EXISTS lake.shop",)),
@@ -445,7 +444,7 @@ def test_creating_a_table_orders_it_in_a_second_statement() -> None:
     assert order.endswith("WRITE LOCALLY ORDERED BY order_id")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("step", "facts"),
     [
         (create_namespace(ORDERS), ["lake.shop"]),

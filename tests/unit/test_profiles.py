@@ -15,6 +15,7 @@ from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.rate import Rate
 from lakesql.source.recorded import Recorded
+from tests.cases import each_of
 
 SECRET = "s3cr3t-value"
 
@@ -431,7 +432,7 @@ def test_what_a_catalog_service_calls_its_warehouse_is_no_path() -> None:
     assert resolve_paths(target, Path("/p")).catalog.warehouse == "main"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "uri", "resolved", "file"),
     [
         ("sql", "sqlite:///.lakesql/c.db", "sqlite:////p/.lakesql/c.db", "/p/.lakesql/c.db"),

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from lakesql.engine.progress.progress import QueryProgress
 from lakesql.errors import RunError, TransientError
 from lakesql.model.table_name import TableName
 from lakesql.progress.position import count_between
 from lakesql.progress.state import Origin, QueryIdentity
 from lakesql.source.stream_state import NO_ID, SourceState
+from tests.cases import each_of
 
 ORIGIN = Origin("m", "uuid", ("o", "c"), "")
 
@@ -130,7 +129,7 @@ def test_sources_in_another_order_cause_no_request_to_the_broker() -> None:
     assert learned(before, Asked(), None, {"a": {"0": 1}}, {"b": {"0": 1}})[1] == 0
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("now", "condition"),
     [
         (({"a": "1", "new": "3"}, {"x": "5"}, {}), ""),

@@ -13,6 +13,7 @@ from lakesql.model.properties import (
 )
 from lakesql.project.duration import Duration
 from lakesql.project.yaml import parse_yaml
+from tests.cases import each_of
 
 
 def problems(text: str) -> list[tuple[str, str]]:
@@ -31,7 +32,7 @@ def test_a_file_has_models_and_streams() -> None:
     assert [node.plain() for node in sections.seeds] == [{"name": "d"}]
 
 
-@pytest.mark.parametrize("text", ["", "models:", "models: []\nstreams: ~", "x-only: 1"])
+@each_of("text", ["", "models:", "models: []\nstreams: ~", "x-only: 1"])
 def test_a_file_may_say_nothing(text: str) -> None:
     assert read_sections(parse_yaml("p.yml", text)) == FileSections()
 
@@ -69,7 +70,7 @@ def test_what_a_table_is_held_to_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "condition", "place"),
     [
         ("- a", "wrong-type", "1:1"),

@@ -6,13 +6,12 @@ import json
 from itertools import product
 from typing import Any
 
-import pytest
-
 from lakesql.engine.maintenance.protect import needs
 from lakesql.ledger.entry import Entry, Snapshot
 from lakesql.progress.state import Batch, Checkpoint, Origin
 from lakesql.source.table_changes import changes_position
 from lakesql.table.metadata import TableMetadata
+from tests.cases import each_of
 
 OF_A = (11, 12, 13)
 """The snapshots of the table, made at the times of the same numbers."""
@@ -49,7 +48,7 @@ def stand(positions: tuple[Any, ...]) -> int | None:
     return min((place["snapshot_id"] for place in positions if place in [at(id_) for id_ in OF_A]), default=None)
 
 
-@pytest.mark.parametrize("newest", list(product(PLACES, repeat=2)))
+@each_of("newest", list(product(PLACES, repeat=2)))
 def test_a_reader_needs_what_its_last_two_batches_stood_at(newest: tuple[Any, ...]) -> None:
     found = stand(newest)
     assert needs(facts(), [entry(8, *newest)], None) == found
@@ -59,7 +58,7 @@ def test_a_reader_needs_what_its_last_two_batches_stood_at(newest: tuple[Any, ..
         assert needs(facts(), [entry(8, *newest), entry(7, *before)], None) == expected
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each_of("place", PLACES)
 def test_a_checkpoint_that_was_made_behind_the_ledger_counts_instead(place: Any) -> None:
     read = [entry(8, at(13)), entry(7, at(13))]
     assert needs(facts(), read, made_behind(Batch("c-0", 8), place)) == stand((place,))
@@ -80,7 +79,7 @@ def empty_since(after: int, through: int, committed: int, *positions: Any, id_: 
     return Checkpoint(id_, done | {committed + 1}, done, {committed: positions, committed + 1: (at(13),)}, origin)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each_of("place", PLACES)
 def test_of_empty_batches_the_checkpoint_says_what_was_read(place: Any) -> None:
     found = stand((place,))
     assert needs(facts(), [], empty_since(-1, 4, 4, place)) == found, "none of its batches had a row"

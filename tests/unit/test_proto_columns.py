@@ -18,6 +18,7 @@ from lakesql.registry.proto_text import proto_text
 from lakesql.registry.schema_error import SchemaError
 from lakesql.stream.registry_columns import schema_path, takes_pulled, with_pulled
 from lakesql.stream.stream import Stream, read_stream
+from tests.cases import each_of
 
 PATH = "streams/schemas/t-value.proto"
 HEAD = 'syntax = "proto3"; package shop; '
@@ -108,7 +109,7 @@ def test_files_that_are_imported() -> None:
         pulled(text, files)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "why"),
     [
         ("message M { M m = 1; }", "'m' is of type shop.M, which holds itself"),

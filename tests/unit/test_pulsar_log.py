@@ -17,6 +17,7 @@ import pytest
 from lakesql.errors import LakesqlError, ProfileError, TransientError
 from lakesql.source.log import Log, LogExpiredError
 from lakesql.source.pulsar import Pulsar, PulsarTopic
+from tests.cases import each_of
 from tests.unit.log_query import LogQuery
 
 KEYS = 8
@@ -299,7 +300,7 @@ def test_a_place_that_is_gone_is_said() -> None:
         topic.check("0", query.position["t"]["0"])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("error", "kind", "condition"),
     [
         ("ConsumerBusy", TransientError, "connection-unreachable"),

@@ -7,6 +7,7 @@ from lakesql.select.query import Output, Query, carry_position, read_expression,
 from lakesql.select.relation import StreamShape
 from lakesql.select.same_state import is_same_state
 from lakesql.select.sqltext import RECORD_FIELDS
+from tests.cases import each_of
 
 STREAMS = {
     "orders": StreamShape(("order_id", "customer_id", "amount", "ts"), "ts"),
@@ -37,7 +38,7 @@ def names(query: Query) -> list[str] | None:
 # What a SELECT gives
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "expected"),
     [
         ("SELECT order_id, ts AS at FROM orders", ["order_id", "at"]),
@@ -68,7 +69,7 @@ def test_the_outputs_are_those_that_spark_gives(sql: str, expected: list[str] | 
     assert names(read(sql)) == expected
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "origin"),
     [
         ("SELECT order_id AS id FROM orders", ("orders", "order_id")),
@@ -94,7 +95,7 @@ def test_a_name_that_may_be_an_earlier_alias_says_nothing() -> None:
     assert outputs == (Output("x", 13, "raw", "id"), Output("y", 21))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("expression", "cast"),
     [
         ("CAST(a AS DECIMAL(12, 2)) AS x", "decimal(12,2)"),
@@ -116,7 +117,7 @@ def test_an_output_that_is_a_cast_says_to_what(expression: str, cast: str | None
 # The way of the source position
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "carried"),
     [
         ("SELECT order_id FROM orders", f"SELECT {P}, order_id FROM orders"),
@@ -164,7 +165,7 @@ def test_the_position_is_carried_through_subqueries_to_the_outputs(sql: str, car
 # State
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "aggregated"),
     [
         ("SELECT count(*) AS n FROM raw", True),
@@ -189,7 +190,7 @@ def test_aggregates_distinct_joins_and_unions_are_stateful(sql: str, aggregated:
     assert query.carry == ()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "sql",
     [
         "SELECT a FROM raw JOIN (SELECT x, count(*) AS n FROM lake.a.b GROUP BY x ORDER BY n LIMIT 3) USING (x)",
@@ -222,7 +223,7 @@ def test_the_state_hash_follows_the_shape_and_not_the_spelling() -> None:
     assert len({base, *(read(sql).state for sql in other)}) == 1 + len(other)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "one", "other"),
     [
         ("SELECT {} AS k, count(*) AS n FROM raw GROUP BY 1", "a", "b"),
@@ -260,7 +261,7 @@ def test_the_state_hash_follows_what_a_key_is_made_of(sql: str, one: str, other:
     assert read(sql.format(one)).state == read(sql.format(one).lower().replace(" as ", "\n AS ")).state
 
 
-@pytest.mark.parametrize("key", ["window", "window, order_id", "order_id, window", "window.start"])
+@each_of("key", ["window", "window, order_id", "order_id, window", "window.start"])
 def test_a_column_may_be_called_window(key: str) -> None:
     source = "(SELECT window(ts, '1 hour') AS window, order_id FROM orders)"
     assert read(f"SELECT window.end AS e, count(*) AS n FROM {source} GROUP BY {key}").aggregated
@@ -314,7 +315,7 @@ def test_the_state_hash_ignores_expressions_outside_keys() -> None:
     assert read(sql.replace("round(n)", "n + 1").format("ts")).state == read(sql.format("ts")).state
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "expected"),
     [
         ("SELECT window(ts, '5 minutes') AS w, count(*) AS n FROM orders GROUP BY window(ts, '5 minutes')", True),
@@ -343,7 +344,7 @@ def test_a_table_beside_the_streams_is_noted() -> None:
     assert read("SELECT a FROM raw WHERE a IN (SELECT x FROM lake.a.b)").reads_tables
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "filters"),
     [
         ("SELECT id FROM clicks", False),
@@ -368,7 +369,7 @@ def test_what_may_leave_out_what_a_stream_brings_is_told(sql: str, filters: bool
     assert read(sql).filters is filters
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "fields"),
     [
         ("SELECT a FROM raw", frozenset[str]()),
@@ -386,7 +387,7 @@ def test_the_used_fields_of_record_are_known(sql: str, fields: frozenset[str]) -
 # Refusals
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "condition", "at"),
     [
         ("", "not-a-select", ""),
@@ -502,7 +503,7 @@ def test_what_a_model_must_not_hold_is_refused_at_its_place(sql: str, condition:
     assert refused(sql) == [(condition, sql.index(at))]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "expected"),
     [
         ("SELECT * FROM l JOIN {r} USING (k)", "k a b j c d"),
@@ -544,7 +545,7 @@ def test_every_problem_is_reported_at_once() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_of(
     "sql",
     [
         "SELECT a FROM raw JOIN lake.a.b TABLESAMPLE (10 PERCENT) ON 1 = 1",
@@ -569,7 +570,7 @@ def test_other_spark_sql_is_accepted(sql: str) -> None:
 # Expressions of the configuration
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "columns"),
     [
         ("status = 'purged'", ("status",)),
@@ -588,7 +589,7 @@ def test_an_expression_names_the_columns_that_it_reads(text: str, columns: tuple
     assert read_expression(text, None) == columns
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",

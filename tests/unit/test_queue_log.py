@@ -12,6 +12,7 @@ from lakesql.errors import LakesqlError
 from lakesql.source import queue_log
 from lakesql.source.queue_log import QueueLog
 from lakesql.source.sqs import Queue, Sqs, open_queue
+from tests.cases import each_of
 from tests.unit.test_known_files import Kept
 
 
@@ -25,7 +26,7 @@ class Folder(Kept):
         return True
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_of("seed", range(20))
 def test_what_several_writers_append_is_there_once_for_each_reader(seed: int) -> None:
     random, folder = Random(seed), Folder()
     writers = [QueueLog(folder) for _ in range(3)]

@@ -8,9 +8,10 @@ from sqlglot import exp, parse_one
 
 from lakesql.compile.quote import EpochDay, Instant, Literal, column_of, identifier, identifiers, literal, text
 from lakesql.errors import InternalError
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "written"),
     [
         ("order_id", "order_id"),
@@ -41,7 +42,7 @@ def test_names_keep_their_order() -> None:
     assert identifiers([]) == ""
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "written"),
     [
         ("", "''"),
@@ -65,7 +66,7 @@ def test_a_text_is_one_literal(value: str, written: str) -> None:
     assert read.expressions[0].this.this == value
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "written"),
     [
         (True, "true"),
@@ -95,7 +96,7 @@ def test_a_literal_has_its_value_and_its_type(value: Literal, written: str) -> N
     assert literal(value) == written
 
 
-@pytest.mark.parametrize("value", [None, 1.5, float("nan"), b"x", [1]])
+@each_of("value", [None, 1.5, float("nan"), b"x", [1]])
 def test_a_value_without_an_exact_literal_is_refused(value: Any) -> None:
     with pytest.raises(InternalError):
         literal(value)

@@ -15,6 +15,7 @@ from lakesql.source.cluster import newest_shares
 from lakesql.stream.recording import Masking, RawRecord, find_masked, mask_records, mask_value, render_record
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.stream.types import parse_type
+from tests.cases import each_of
 
 SECRET = b"0123456789abcdef"
 
@@ -55,7 +56,7 @@ def test_the_rows_of_a_change_are_masked_wherever_they_stand(wrap: Any) -> None:
     assert opened["before"]["email"] == opened["after"]["email"] and opened["after"]["id"] == 2
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "expected"),
     [
         (b'{"a": 1.50, "b":"\xc3\xa9"}', '"value":{"a": 1.50, "b":"é"}'),
@@ -111,9 +112,7 @@ def test_another_secret_is_another_mask() -> None:
     assert mask_value("a", kind, SECRET) != mask_value("a", kind, b"other")
 
 
-@pytest.mark.parametrize(
-    "kind", ["tinyint", "smallint", "int", "bigint", "decimal(5,2)", "decimal(3)", "float", "double"]
-)
+@each_of("kind", ["tinyint", "smallint", "int", "bigint", "decimal(5,2)", "decimal(3)", "float", "double"])
 def test_numbers_stay_numbers_of_their_type(kind: str) -> None:
     parsed = parse_type(kind)
     assert parsed is not None
@@ -153,7 +152,7 @@ def test_a_record_that_cannot_be_masked_is_dropped() -> None:
         assert masked_all([record(value, None)], {"email": "string"}) == []
 
 
-@pytest.mark.parametrize("key", [b"x", b"7", b'"x"', b'["x"]', b"\xff"])
+@each_of("key", [b"x", b"7", b'"x"', b'["x"]', b"\xff"])
 def test_a_tombstone_whose_key_is_not_known_from_a_record_is_dropped(key: bytes) -> None:
     assert masked_all([record(None, key)], {"id": "string"}) == []
 
@@ -227,7 +226,7 @@ def test_the_type_of_a_nested_field_is_found_by_its_path() -> None:
     assert [kind(path) for path in ("no", "a.no", "id.x", "m.x", "")] == [None] * 5
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sizes", "count", "taken"),
     [
         ((10, 10, 10), 9, (3, 3, 3)),

@@ -11,6 +11,7 @@ from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
 from lakesql.stream.registry_columns import schema_path, takes_pulled, with_pulled
 from lakesql.stream.stream import Stream, read_stream
+from tests.cases import each_of
 
 PATH = "streams/schemas/t-value.avsc"
 
@@ -57,7 +58,7 @@ def test_the_types_of_columns() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "why"),
     [
         (["int", "string"], "is a union of int, string"),
@@ -75,9 +76,7 @@ def test_what_no_column_holds_is_refused(kind: Any, why: str) -> None:
     assert why in problem.what
 
 
-@pytest.mark.parametrize(
-    "text", ['"string"', "{", '{"type": "record", "name": "R"}', '{"type": "array", "items": "x"}']
-)
+@each_of("text", ['"string"', "{", '{"type": "record", "name": "R"}', '{"type": "array", "items": "x"}'])
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(ProjectError, match="avro-schema"):
         with_pulled(stream(), PATH, {PATH: text})

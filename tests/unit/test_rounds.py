@@ -17,6 +17,7 @@ from lakesql.engine.sources.spark_source import BatchPutOffError
 from lakesql.engine.together.rounds import Rounds, Standing
 from lakesql.errors import RunError
 from lakesql.ledger.entry import Snapshot, snapshot_of
+from tests.cases import each_of
 
 LAST = 5
 """The position behind all that there is."""
@@ -160,7 +161,7 @@ def test_a_commit_that_fails_of_one_puts_the_others_off() -> None:
     assert in_step(tables) and [models[name].put_off for name in "abc"] == [1, 1, 0]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_of("seed", range(20))
 def test_whatever_fails_tables_stay_in_step(seed: int) -> None:
     chance = random.Random(seed)
     names = tuple("abcdef"[: chance.randrange(1, 7)])

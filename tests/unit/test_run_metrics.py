@@ -32,6 +32,7 @@ from lakesql.model.table_name import TableName
 from lakesql.observe.emitter import Emitter
 from lakesql.observe.metrics import RUN_METRICS, RunMetrics, labels_of
 from lakesql.run.tell.serve_metrics import serve_metrics
+from tests.cases import each_of
 
 START = 1_800_000_000_000
 MINUTE = 60_000
@@ -124,7 +125,7 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
     assert metrics_of().faults(START, 0) == ()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("events", "minute", "is_well"),
     [
         ((), 60, True),
@@ -166,7 +167,7 @@ def test_a_run_is_well_while_no_model_is_stuck_or_has_failed(
     assert all(fault.startswith("orders ") for fault in faults)
 
 
-@pytest.mark.parametrize("trigger_minutes", [0, 1, 60, 6 * 60])
+@each_of("trigger_minutes", [0, 1, 60, 6 * 60])
 def test_a_wait_for_the_trigger_is_no_stall(trigger_minutes: int) -> None:
     """A backlog of several batches: after each the model waits for its trigger, and more is left."""
     trigger = Every("", trigger_minutes * MINUTE) if trigger_minutes else AvailableNow()

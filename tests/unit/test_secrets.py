@@ -6,19 +6,19 @@ import io
 import json
 from urllib.parse import quote, quote_plus
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.errors import Place, Problem
 from lakesql.events import ModelFinished
 from lakesql.secrets import MASK, SHORTEST, find_secrets, guard, without_secrets
+from tests.cases import each_of
 
 SECRET = 'p@ss "w/rd\\ +ü&:=?~*'
 SECRETS = find_secrets({"LAKESQL_SECRET_X": SECRET, "OTHER": "visible"})
 
 
-@pytest.mark.parametrize(
+@each_of(
     "written",
     [
         SECRET,
@@ -55,7 +55,7 @@ def test_base64_hides_nothing_whatever_stands_around(secret: str, before: bytes,
     assert find_secrets({"LAKESQL_SECRET_X": secret}).are_in(text)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "part"),
     [
         ("client:s3cret-of-it", "s3cret-of-it"),

@@ -26,6 +26,7 @@ from lakesql.run.seeds.seed import fill_seeds
 from lakesql.seed.csv_records import read_records
 from lakesql.seed.seed_values import NoValueError, find_zone, reader_of
 from lakesql.stream.types import parse_type
+from tests.cases import each_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -40,7 +41,7 @@ def value(text: str, kind: str, zone: str = "UTC") -> Any:
     return read(text)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "kind", "expected"),
     [
         (" a ", "string", " a "),
@@ -71,7 +72,7 @@ def test_a_text_is_a_value_of_its_type(text: str, kind: str, expected: object) -
     assert found == expected and type(found) is type(expected)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "kind"),
     [
         *(("yes", "boolean"), ("1", "boolean"), (" true", "boolean")),
@@ -93,7 +94,7 @@ def test_not_a_number_is_one_of_a_double() -> None:
     assert isnan(value("NaN", "double")) and isnan(value("NaN", "float"))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "hour"),
     [("2026-03-29 01:59", 0), ("2026-03-29 02:30", 1), ("2026-03-29 03:00", 1), ("2026-10-25 02:30", 0)],
 )

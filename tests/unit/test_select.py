@@ -11,6 +11,7 @@ from lakesql.compile.table import UNKNOWN_TYPE
 from lakesql.errors import Place, ProjectError
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
+from tests.cases import each_of
 from tests.unit.test_manifest import load
 
 STREAMS = """\
@@ -73,7 +74,7 @@ def test_columns_of_a_table_are_for_spark_to_say() -> None:
     assert "  /* the columns of the SELECT */\n" in compiled_text(select)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("option", "refused"),
     [
         ("update_columns='x'", True),
@@ -94,7 +95,7 @@ def test_options_by_column_need_a_select_that_names_them(option: str, refused: b
         assert build(config, text, other=other).columns is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("select", "unused"),
     [
         ("SELECT id, v FROM {s}", ("Body", "tags")),
@@ -138,7 +139,7 @@ def test_places_are_those_of_the_authors_text() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("config", "condition", "place"),
     [
         ("mode='upsert', keys=['id', 'nr']", "key-not-selected", "1:31"),
@@ -169,7 +170,7 @@ def test_an_option_that_does_not_fit_the_select_is_refused_at_its_place(
     assert found == [(condition, f"models/m.sql:{place}")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "config",
     [
         "mode='upsert', keys='ID', sequence_by='AT', delete_when='STATUS = 1', partition_by='days(At)', order_by='iD'",
@@ -183,7 +184,7 @@ def test_capitals_make_no_difference(config: str) -> None:
     assert build(config, "SELECT id, Status, at FROM {{ stream('orders') }}").columns == ("id", "Status", "at")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("config", "select", "condition"),
     [
         ("mode='append'", "SELECT count(*) AS n FROM {{ stream('orders') }}", "watermark-missing"),
@@ -207,7 +208,7 @@ def test_an_appended_aggregate_needs_event_time(config: str, select: str, condit
 GROUPED = "(SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) AS g"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("keys", "select", "missing"),
     [
         ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id", ""),
@@ -347,7 +348,7 @@ def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, 
 TIMED = "SELECT * FROM orders WHERE _record.timestamp >= '2026-01-01'"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("select", "star"),
     [
         ("SELECT DISTINCT * FROM orders WHERE _record.timestamp >= '2026-01-01'", "DISTINCT"),
@@ -396,7 +397,7 @@ def test_groups_of_one_key_are_told_apart_by_sequence_by(select: str) -> None:
     assert build("mode='upsert', keys='id', sequence_by='at'", select).query.groups
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("select", "filters"),
     [
         ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING count(*) < 3", "HAVING"),
@@ -429,7 +430,7 @@ def test_a_filter_of_groups_by_a_column_that_an_alias_hides_is_allowed() -> None
     assert build("mode='upsert', keys='day'", text).query.filters
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("select", "config", "condition"),
     [
         ("SELECT DISTINCT Status FROM orders", "mode='append'", "watermark-missing"),
@@ -562,7 +563,7 @@ def test_functions_that_a_setting_may_add_are_not_known(conf: dict[str, str], fo
         assert found == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("expression", "expected"),
     [
         ("id + 1", "bigint"),
@@ -594,7 +595,7 @@ def test_a_compiled_table_with_known_types_runs_as_it_stands() -> None:
     assert UNKNOWN_TYPE not in text
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("key", "window", "is_key"),
     [
         ("CAST(window.start AS date)", "'1 hour'", False),
@@ -613,7 +614,7 @@ def test_a_compiled_table_with_known_types_runs_as_it_stands() -> None:
         ("CAST(window AS string)", "'1 hour'", True),
     ],
 )
-@pytest.mark.parametrize(
+@each_of(
     "select",
     [
         "SELECT {key} AS k, count(*) AS n FROM {stream} GROUP BY window(at, {window})",
@@ -631,9 +632,7 @@ def test_what_rounds_the_start_of_a_window_is_a_key_where_no_two_become_one(
         assert {name for name, _ in problems("mode='upsert', keys='k'", text)} == {"group-not-in-keys"}
 
 
-@pytest.mark.parametrize(
-    "cast", ["CAST(at AS date)", "CAST(amount AS int)", "CAST(id AS int)", "CAST(Status AS boolean)"]
-)
+@each_of("cast", ["CAST(at AS date)", "CAST(amount AS int)", "CAST(id AS int)", "CAST(Status AS boolean)"])
 def test_a_cast_that_maps_several_values_to_one_is_no_key(cast: str) -> None:
     column = cast.removeprefix("CAST(").split(" ")[0]
     select = f"SELECT {cast} AS k, count(*) AS n FROM {{{{ stream('orders') }}}} GROUP BY {column}"
@@ -647,7 +646,7 @@ def test_sessions_are_appended_and_not_merged() -> None:
     assert build("mode='append'", select).query.aggregated
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("where", "begins"),
     [
         ("at > (SELECT max(at) FROM {{ this }})", False),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from lakesql.errors import Place, UsageError
 from lakesql.graph.graph import Graph, GraphNode, ResourceType, build_graph, node_id
 from lakesql.graph.selector import METHODS, Selected, parse_selection, select_nodes
+from tests.cases import each_of
 
 
 def node(
@@ -109,7 +110,7 @@ def test_nothing_said_is_everything() -> None:
     assert selected() == Selected(frozenset(SHOP.nodes), ())
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("word", "expected"),
     [
         # names, and names in full: from the project or from the first folder, to any depth
@@ -239,7 +240,7 @@ def test_several_values_are_a_union() -> None:
     assert selected("orders", "clicks revenue").ids == ids("orders clicks revenue")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("select", "exclude", "expected"),
     [
         ((), ("staging",), "revenue daily_clicks funnel archive s:orders s:customers s:clicks"),
@@ -260,7 +261,7 @@ def test_words_that_match_nothing_are_named_as_they_were_written() -> None:
     assert result.unmatched == ("tag:none", "staging,marts", "+gone+2", "also_gone")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "word",
     [
         "state:modifid",
@@ -299,7 +300,7 @@ def test_words_that_match_nothing_are_named_as_they_were_written() -> None:
         "  ",
     ],
 )
-@pytest.mark.parametrize("option", ["select", "exclude"])
+@each_of("option", ["select", "exclude"])
 def test_a_malformed_selector_is_refused(word: str, option: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_selection((word,) if option == "select" else (), (word,) if option == "exclude" else ())
@@ -312,7 +313,7 @@ def test_all_wrong_words_are_reported_at_once() -> None:
     assert len(caught.value.problems) == 3
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("word", "near"),
     [("pth:x", "path"), ("confg.mode:x", "config"), ("source:x", "stream"), ("resource_type:models", "model")],
 )

@@ -8,6 +8,7 @@ from lakesql.errors import Place, ProjectError
 from lakesql.select.query import read_query
 from lakesql.select.relation import QueryColumn
 from lakesql.stream.types import parse_type
+from tests.cases import each_of
 from tests.selects import TABLES, accepted, wrong
 
 KNOWN = {
@@ -41,7 +42,7 @@ def test_nothing_that_spark_accepts_is_refused() -> None:
     assert {select: found for select in corpus if (found := find_problems(select))} == {}
 
 
-@pytest.mark.parametrize(("select", "expected"), wrong())
+@each_of(("select", "expected"), wrong())
 def test_what_is_wrong_is_found_where_it_stands(select: str, expected: list[tuple[str, int, int]]) -> None:
     assert find_problems(select) == sorted(expected)
     assert expected

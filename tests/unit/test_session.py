@@ -38,6 +38,7 @@ from lakesql.errors import Place, ProfileError
 from lakesql.progress.holder import started as is_there_since
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import find_secrets
+from tests.cases import each_of
 from tests.servers.process import LOOPBACK, free_ports
 
 EMBEDDED = Catalog("lake", "sql", "sqlite:////data/catalog.db", "/data/warehouse")
@@ -83,7 +84,7 @@ def test_other_catalogs_are_passed_through() -> None:
     }
 
 
-@pytest.mark.parametrize("uri", ["", "mysql://host/db", "sqlite://", "postgresql://host"])
+@each_of("uri", ["", "mysql://host/db", "sqlite://", "postgresql://host"])
 def test_a_sql_catalog_is_on_sqlite_or_postgresql(uri: str) -> None:
     with pytest.raises(ProfileError) as error:
         catalog_conf(Catalog("lake", "sql", uri))
@@ -177,7 +178,7 @@ def test_only_a_brief_session_has_the_fast_compiler_alone_and_the_targets_option
     assert FAST_COMPILER not in build_launch(settings(), build_conf(settings())).options
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("memory", "heap"),
     [
         ("4096", "4096m"),
@@ -194,7 +195,7 @@ def test_memory_is_said_as_spark_takes_it(memory: str, heap: str) -> None:
     assert f"-Xmx{heap}" in build_launch(given, build_conf(given)).options
 
 
-@pytest.mark.parametrize("memory", ["0.5g", "2 x", "", "much", "-1g"])
+@each_of("memory", ["0.5g", "2 x", "", "much", "-1g"])
 def test_memory_that_spark_does_not_take_is_refused_at_its_place(memory: str) -> None:
     place = Place("profiles.yml", 5, 16)
     given = replace(settings(spark__driver__memory=memory), places={"spark.driver.memory": place})
@@ -270,14 +271,14 @@ def test_one_of_several_masters_is_enough() -> None:
         check_master(f"spark://{LOOPBACK}:{nobody},{LOOPBACK}")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "master", ["local", "local[*]", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]", "yarn", "k8s://https://a:443"]
 )
 def test_every_other_master_is_for_spark_to_reach(master: str) -> None:
     check_master(master)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "master", ["locl[2]", "local[]", "local[many]", "local[2", "localhost:7077", "spark://", "mesos://host:5050", ""]
 )
 def test_what_is_no_master_is_refused_at_its_place_before_java_is_started(master: str) -> None:

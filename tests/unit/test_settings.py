@@ -4,6 +4,7 @@ import pytest
 
 from lakesql.errors import ProjectError
 from lakesql.project.settings import Paths, parse_settings
+from tests.cases import each_of
 
 
 def problems(text: str) -> list[tuple[str, str]]:
@@ -32,12 +33,12 @@ def test_every_setting_of_a_project_is_read() -> None:
     assert str(settings.models.entries()["staging"].keys["tags"]) == "pyproject.toml:12:1"
 
 
-@pytest.mark.parametrize("text", ["", "[tool]\n", "[tool.other]\nlakesql = 1\n", "[lakesql]\nname = 'x'\n"])
+@each_of("text", ["", "[tool]\n", "[tool.other]\nlakesql = 1\n", "[lakesql]\nname = 'x'\n"])
 def test_a_project_without_settings_is_refused(text: str) -> None:
     assert problems(text) == [("no-settings", "pyproject.toml")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "condition", "place"),
     [
         ("tool = 3", "wrong-type", "1:8"),

@@ -11,6 +11,7 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.stream.recording import unmasked_columns
 from lakesql.stream.shown_sample import MASKED, show_lines, sounds_sensitive
 from lakesql.stream.stream import Stream, read_stream
+from tests.cases import each_of
 
 
 def stream(columns: str, rest: str = "key: [id]") -> Stream:
@@ -50,7 +51,7 @@ def test_a_masked_number_is_masked_in_other_columns_and_the_key() -> None:
     assert found[0]["offset"] == 7
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "is_sensitive"),
     [
         ("billing_email", True),
@@ -97,7 +98,7 @@ def test_of_structs_what_they_declare_is_shown_and_of_maps_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("value", ["no json", "[1]", '"text"', ["a"], 5])
+@each_of("value", ["no json", "[1]", '"text"', ["a"], 5])
 def test_what_is_no_object_is_masked_as_a_whole(value: Any) -> None:
     (found,) = shown(stream(COLUMNS), line(value))
     assert found["value"] == ([MASKED] if isinstance(value, list) else MASKED)

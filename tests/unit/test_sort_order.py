@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakesql.project.sort_order import SortTerm, parse_sort_order
+from tests.cases import each_of
 
 TAKEN = {
     "id": [SortTerm(("id",))],
@@ -39,13 +40,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("text", TAKEN)
+@each_of("text", TAKEN)
 def test_terms_are_read(text: str) -> None:
     assert list(parse_sort_order(text)) == TAKEN[text]
     assert parse_sort_order(f"  {text}  ") == parse_sort_order(text)
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@each_of("text", REFUSED)
 def test_what_is_no_list_of_terms_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_sort_order(text)

@@ -12,6 +12,7 @@ from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.source import Source
 from lakesql.stream.stream import Stream, read_stream
+from tests.cases import each_of
 
 
 def stream(**origin: str) -> Stream:
@@ -19,7 +20,7 @@ def stream(**origin: str) -> Stream:
     return read_stream(node_of(entry, Place("streams/s.yml", 1, 1)))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("source", "wanted", "origin"),
     [
         (Files("in"), "path", {"topic": "t"}),

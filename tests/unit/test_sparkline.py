@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from lakesql.observe.sparkline import ASCII_BARS, BARS, in_buckets, sparkline
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("values", "line"),
     [
         ([], ""),

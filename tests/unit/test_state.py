@@ -11,6 +11,7 @@ from lakesql.select.differences import find_differences
 from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape
 from lakesql.select.same_state import is_same_state
+from tests.cases import each_of
 
 COLUMNS = {"id": "int", "k": "string", "x": "int", "d": "decimal(8,2)", "f": "float", "at": "timestamp", "spare": "int"}
 HOUR = "window(at, '1 hour')"
@@ -27,7 +28,7 @@ def state(sql: str, changed: Mapping[str, str | None] | None = None) -> str:
     return read_query(sql, streams, lambda offset: Place("m.sql", 1, offset + 1)).state
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "changed", "is_same"),
     [
         ("SELECT k, count(*) AS n FROM l GROUP BY k", {"k": "binary"}, False),
@@ -103,7 +104,7 @@ def test_a_name_that_is_a_columns_too_is_as_it_is_written() -> None:
     assert find_differences(sql, sql.replace("WITH x", "WITH y").replace("FROM x", "FROM y"))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "sql",
     [
         "SELECT k, sum(x + 1) AS n FROM l GROUP BY k",

@@ -10,6 +10,7 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.records.formats.csv import Csv
 from lakesql.source.origin import FilePath, Generated, StreamOrigin, TopicPattern, Topics
 from lakesql.stream.stream import Column, Stream, Watermark, change_fields, model_stream, read_stream
+from tests.cases import each_of
 
 
 def entry(text: str) -> Node:
@@ -90,7 +91,7 @@ def test_a_batch_is_unlimited_only_where_the_stream_says_so() -> None:
     assert read(NAME, "topic: t", COLUMNS, "max_per_batch: 7").max_per_batch == 7
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "origin"),
     [
         ("topic: a", Topics(("a",))),
@@ -106,7 +107,7 @@ def test_a_stream_says_where_it_comes_from(line: str, origin: StreamOrigin) -> N
     assert read(NAME, COLUMNS, line).origin == origin
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("lines", "columns"),
     [
         (("format: string", "topic: t"), (Column("value", "string"),)),
@@ -119,7 +120,7 @@ def test_some_streams_have_their_columns_by_nature(lines: tuple[str, ...], colum
     assert read(NAME, *lines).columns == columns
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("written", "start"),
     [
         ("earliest", "earliest"),
@@ -133,7 +134,7 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
     assert read(NAME, COLUMNS, "topic: t", f"start: {written}").start == start
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "condition", "place"),
     [
         ("topik: t", "unknown-option", "3:1"),
@@ -253,7 +254,7 @@ def test_a_feed_has_tables_and_that_of_dms_must() -> None:
         assert problem.condition == "missing-option" and "`debezium`" in problem.why
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "condition", "place"),
     [
         ("columns: {}", "missing-option", "1:1"),
@@ -284,7 +285,7 @@ def test_each_mistake_of_a_contract_has_a_condition_and_a_place(line: str, condi
     assert problems(NAME, "topic: t", line) == [(condition, place)]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "condition"),
     [("name: 3", "bad-name"), ("name: a b", "bad-name"), ("name: _record", "bad-name"), ("name:", "bad-name")],
 )
@@ -317,7 +318,7 @@ def test_all_problems_of_a_stream_are_reported_together() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["orders", "- name: x", "3", "[]"])
+@each_of("text", ["orders", "- name: x", "3", "[]"])
 def test_an_entry_is_a_mapping(text: str) -> None:
     assert problems(text) == [("wrong-type", "1:1")]
 
@@ -327,7 +328,7 @@ def test_a_model_read_as_a_stream_has_its_columns() -> None:
     assert (found.name, found.column_names, found.watermark, found.origin) == ("clicks", ("a", "b"), None, Generated())
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("written", "suggested"),
     [
         ("text", "string"),

@@ -8,10 +8,11 @@ from hypothesis import given
 
 from lakesql.errors import ProjectError
 from lakesql.source.pattern import expand_braces, listing_of, may_share
+from tests.cases import each_of
 from tests.unit.test_stream_text import stream
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "archive", "conditions"),
     [
         ("in/*.json", "done", []),

@@ -10,6 +10,7 @@ from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.stream.text_encoding import characters, find_encoding
+from tests.cases import each_of
 
 PLACE = Place(Path("streams/s.yml"), 1, 1)
 
@@ -32,7 +33,7 @@ def test_a_record_of_csv_in_files_may_have_several_lines_unless_it_is_said() -> 
     assert not stream(topic="t", format="csv").multiline
 
 
-@pytest.mark.parametrize(
+@each_of(
     "options",
     [
         {"topic": "t", "multiline": True},

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
-import pytest
-
 from lakesql.source.kinds import SOURCES
 from lakesql.source.table import TableSource
 from lakesql.source.table_changes import ChangesSource, changes_position, snapshot_read
+from tests.cases import each_of
 
 
 def table(*commits: tuple[int, str]) -> Mock:
@@ -18,7 +17,7 @@ def table(*commits: tuple[int, str]) -> Mock:
     return Mock(table=Mock(return_value=Mock(history=history)))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("commits", "is_read"),
     [
         ([(7, "overwrite"), (6, "append")], True),

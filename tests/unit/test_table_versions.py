@@ -18,6 +18,7 @@ from lakesql.ledger.entry import Entry
 from lakesql.ledger.inputs import version_time_ms
 from lakesql.modes.written_as import WrittenAs, find_break
 from lakesql.unit.outcomes import Failed, NeedsSpark, Passed
+from tests.cases import each_of
 from tests.share import a_few
 from tests.unit.test_unit_run import make_project, run_one
 
@@ -146,7 +147,7 @@ def test_a_stream_and_a_table_are_a_history_of_the_stream(tmp_path: Path) -> Non
     assert problems(tmp_path, history("keys='id'", select)) == [("missing-option", "models/m.sql")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("newest", "former", "is_timed", "expected"),
     [
         (500, 0, False, 500),  # the first refresh, and each one after a commit
@@ -167,7 +168,7 @@ HISTORY = WrittenAs("scd2", ("id",), reads="tables")
 VIEW = WrittenAs("materialized_view", ("id",), reads="tables")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("was", "now", "condition"),
     [
         (HISTORY, replace(HISTORY, keys=("ID",)), None),

@@ -18,6 +18,7 @@ from lakesql.template import check, evaluate
 from lakesql.template.evaluate import Names
 from lakesql.template.library import FILTERS, METHODS, TESTS
 from lakesql.template.template import Macros, Rendered, Template, parse_macros, parse_template, render_template
+from tests.cases import each_of
 from tests.share import a_few
 
 VARS = {"days": 7, "name": "x", "list": ["b", "a", "B"], "map": {"k": "v", "deep": {"n": [1, 2]}}, "empty": []}
@@ -207,7 +208,7 @@ TEMPLATES = [
 ]
 
 
-@pytest.mark.parametrize("source", TEMPLATES)
+@each_of("source", TEMPLATES)
 def test_renders_what_jinja_renders(source: str) -> None:
     assert render(source).text == by_jinja(source)
 
@@ -408,7 +409,7 @@ def test_an_empty_text_has_a_place() -> None:
 # What is refused, with its place.
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("source", "condition", "place"),
     [
         ("SELECT\n {{ strem('a') }}", "undefined-variable", "2:5"),
@@ -524,7 +525,7 @@ ATTACKS = [
 ]
 
 
-@pytest.mark.parametrize("source", ATTACKS)
+@each_of("source", ATTACKS)
 def test_python_is_out_of_reach(source: str) -> None:
     problem = problems_of(source)[0]
     assert problem.condition in {"template-forbidden", "name-not-called"}
@@ -532,7 +533,7 @@ def test_python_is_out_of_reach(source: str) -> None:
     assert problem.place.column
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
     [
         "dict",
@@ -660,7 +661,7 @@ def test_a_test_of_numbers_formats_no_text() -> None:
     assert conditions_of("{{ '%999999999s' is divisibleby(2) }}") == ["template-failed"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "source",
     [
         "{{ '%s %s' % 1 }}",
@@ -700,9 +701,7 @@ def test_all_problems_of_a_template_are_reported_together() -> None:
 # Macros.
 
 
-@pytest.mark.parametrize(
-    "use", ["config(a=1)", "stream('x')", "ref('x')", "var('x')", "this", "target.name", "is_full_refresh"]
-)
+@each_of("use", ["config(a=1)", "stream('x')", "ref('x')", "var('x')", "this", "target.name", "is_full_refresh"])
 def test_a_macro_sees_its_arguments_and_other_macros_alone(use: str) -> None:
     with pytest.raises(ProjectError) as caught:
         parse_macros([("macros/m.sql", "\n{% macro m(a) %}\n{{ a }} {{ " + use + " }}{% endmacro %}")])
@@ -711,7 +710,7 @@ def test_a_macro_sees_its_arguments_and_other_macros_alone(use: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("files", "found"),
     [
         (["{% macro a() %}{% endmacro %}", "\n{% macro a() %}{% endmacro %}"], [("duplicate-macro", "f1.sql:2:4")]),
@@ -786,7 +785,7 @@ def test_a_name_of_another_function_cannot_be_given_to_a_macro() -> None:
     assert render("{% set namespace = 'shop' %}{{ namespace }}").text == "shop"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("source", "condition", "place"),
     [
         ("{% set ns = namespace() %}\n{{ ns.gone }}", "undefined-variable", "2:6"),
@@ -911,7 +910,7 @@ def test_each_filter_test_and_method_has_an_example() -> None:
     assert METHOD_EXAMPLES.keys() == METHODS
 
 
-@pytest.mark.parametrize("example", [*FILTER_EXAMPLES.values(), *TEST_EXAMPLES.values(), *METHOD_EXAMPLES.values()])
+@each_of("example", [*FILTER_EXAMPLES.values(), *TEST_EXAMPLES.values(), *METHOD_EXAMPLES.values()])
 def test_an_example_means_what_it_means_to_jinja(example: str) -> None:
     source = f"{{{{ {example} }}}}"
     assert render(source).text == by_jinja(source)

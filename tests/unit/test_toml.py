@@ -5,6 +5,7 @@ import pytest
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.project.toml import parse_toml
+from tests.cases import each_of
 
 DOCUMENT = '''\
 # [tool.lakesql]
@@ -47,7 +48,7 @@ def where(place: Place) -> tuple[int | None, int | None]:
 ROOT = at(parse_toml("pyproject.toml", DOCUMENT), "tool", "lakesql")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "key", "value"),
     [
         (("name",), (6, 1), (6, 8)),
@@ -114,7 +115,7 @@ def test_a_text_of_several_lines_may_end_in_quotes(quotes: str) -> None:
     assert where(root.keys["b"]) == (4, 1)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "place"),
     [
         ("a = 1\nb == 2\n", "f:2:4"),

@@ -17,6 +17,7 @@ from lakesql.errors import RunError
 from lakesql.progress.transaction_cut import Sizes, Stretch
 from lakesql.source.cluster import Offsets
 from lakesql.source.stream_state import Position
+from tests.cases import each_of
 
 TABLES = ("a", "b")
 Change = tuple[str, str, int]
@@ -167,7 +168,7 @@ def test_transactions_are_taken_whole_and_what_is_open_waits(group: Group) -> No
     assert group.rounds() == [{"a": 2, "b": 3}]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_of("seed", range(60))
 def test_no_table_is_ever_in_the_middle_of_a_transaction(seed: int) -> None:
     """Random feeds that arrive in pieces, connectors that repeat what they have sent, processes that die in a round."""
     chance = random.Random(seed)

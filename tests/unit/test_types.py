@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.stream.types import MAX_DEPTH, SparkType, TypeField, parse_type, parts_of, stored_type, type_at
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "canonical"),
     [
         ("BIGINT", "bigint"),
@@ -41,7 +41,7 @@ def test_types_that_spark_knows_have_one_spelling(text: str, canonical: str | No
         assert parse_type(canonical) == parsed
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",
@@ -125,7 +125,7 @@ def test_no_text_is_too_odd_to_be_refused(text: str) -> None:
     assert parsed is None or parse_type(parsed.text) == parsed
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "stored"),
     [
         ("BIGINT", "bigint"),
@@ -161,7 +161,7 @@ def test_the_parts_of_a_type_are_itself_and_all_in_it() -> None:
     assert [part.name for part in parts_of(kind)] == ["map", "string", "struct", "array", "date"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "found"),
     [
         ("S", "struct<T:timestamp,inner:struct<`a b`:int>,many:array<struct<x:int>>>"),

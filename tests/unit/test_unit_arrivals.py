@@ -15,6 +15,7 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.unit.arrivals_given import Arrival, read_arrivals, topic_stream
 from lakesql.unit.running_clock import find_running_clock
+from tests.cases import each_of
 
 NOW = datetime(2026, 3, 5, 12)
 PLAIN = {
@@ -98,7 +99,7 @@ def test_a_line_has_its_columns_in_their_order() -> None:
     assert line.value == "1;1,50"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("stream", "record", "condition"),
     [
         (PLAIN, 5, "bad-fixture"),
@@ -127,7 +128,7 @@ def test_what_does_not_fit_is_refused(stream: dict[str, Any], record: Any, condi
     assert problem.place is not None and problem.place.path == "tests.yml"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "found"),
     [
         ("SELECT current_timestamp() AS current_date, 'now', now(), `current_date` FROM s", ""),

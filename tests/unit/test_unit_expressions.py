@@ -15,6 +15,7 @@ from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import translate_query
 from lakesql.unit.duck_types import GUARD, VOID, NeedsSparkError, duck_type
 from lakesql.unit.fixture_values import sql_literal
+from tests.cases import each_of
 from tests.selects import TABLES as SHOP_TABLES
 from tests.selects import answered
 from tests.unit.duck import SHOP, Duck
@@ -58,7 +59,7 @@ def evaluate(text: str, **row: object) -> tuple[object, str]:
     return found[0], kind
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "value", "kind"),
     [
         # numbers
@@ -177,7 +178,7 @@ def test_an_expression_means_what_it_means_to_spark(text: str, value: object, ki
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "b + 9223372036854775807",  # overflows: an error in both
@@ -214,7 +215,7 @@ def test_a_guard_says_what_it_has_met() -> None:
         evaluate("lower('Ä')")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "m / 2",
@@ -408,7 +409,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "columns"),
     [
         ("SELECT * FROM orders", {"id": "int", "s": "string"}),
@@ -429,7 +430,7 @@ def test_a_query_that_both_know_runs(sql: str, columns: dict[str, str] | None) -
     assert dict(made.columns) == (columns or {"id": "int", "s": "string", "name": "string"})
 
 
-@pytest.mark.parametrize(
+@each_of(
     "sql",
     [
         "SELECT id FROM orders LIMIT 1",

@@ -22,6 +22,7 @@ from lakesql.stream.stream import _StreamOptions
 from lakesql.stream.types import TYPE_NAMES, parse_type
 from lakesql.template.reader import RESERVED
 from lakesql.words import Kind, answer, read_words, suggest
+from tests.cases import each_of
 
 WORDS = read_words()
 ANSWERS = sorted({said for words in WORDS.values() for said in words.values()})
@@ -43,14 +44,14 @@ def fixes(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 # The table
 
 
-@pytest.mark.parametrize("said", ANSWERS)
+@each_of("said", ANSWERS)
 def test_no_answer_is_a_command_that_removes(said: str) -> None:
     named = set(re.findall(r"`lakesql ([a-z]+)", said))
     assert named <= set(COMMANDS) - {*REMOVING, "rewind"}
     assert not re.search(r"--(full-refresh|accept-data-loss|allow-duplicates|replace|yes)", said)
 
 
-@pytest.mark.parametrize("said", ANSWERS)
+@each_of("said", ANSWERS)
 def test_an_answer_names_options_that_are_there(said: str) -> None:
     context = click.Context(cli, info_name="lakesql")
     commands = [cli, *filter(None, (cli.get_command(context, name) for name in COMMANDS))]

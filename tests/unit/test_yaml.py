@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.project.yaml import MAX_DEPTH, parse_yaml
+from tests.cases import each_of
 
 
 def problem(text: str) -> tuple[str, str]:
@@ -30,12 +31,12 @@ def test_every_value_and_every_key_has_its_place() -> None:
     assert listed[1].entries()["k k"].items()[0].place == Place("f.yml", 4, 21)
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "---\n# nothing\n", "~", "\ufeff", "\r\n\r\n"])
+@each_of("text", ["", "# nothing\n", "---\n", "---\n# nothing\n", "~", "\ufeff", "\r\n\r\n"])
 def test_nothing_is_an_empty_mapping(text: str) -> None:
     assert parse_yaml("f.yml", text) == Node({}, Place("f.yml", 1, 1))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("written", "value"),
     [
         ("true", True),
@@ -104,7 +105,7 @@ def test_aliases_and_merges_are_data() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "condition", "place"),
     [
         ("a: 1\nb: 2\na: 3", "yaml-duplicate-key", "f.yml:3:1"),
@@ -137,7 +138,7 @@ def test_what_is_no_plain_data_is_refused(text: str, condition: str, place: str)
     assert problem(text) == (condition, place)
 
 
-@pytest.mark.parametrize("opening", ["[", "a: {", "{a: ", "- ", "- - "])
+@each_of("opening", ["[", "a: {", "{a: ", "- ", "- - "])
 def test_endless_nesting_ends_in_a_condition(opening: str) -> None:
     condition, _ = problem(opening.replace("a: {", "{a: ") * 200_000)
     assert condition == "yaml-too-large"
@@ -203,7 +204,7 @@ def test_any_text_is_a_tree_or_a_problem(text: str) -> None:
         assert all(problem.place is not None for problem in error.problems)
 
 
-@pytest.mark.parametrize("text", ["a:\n\t- b\n", "a:\n  b: 1\n\tc: 2\n", "a:\n  \tb: 1\n", "\ta: 1"])
+@each_of("text", ["a:\n\t- b\n", "a:\n  b: 1\n\tc: 2\n", "a:\n  \tb: 1\n", "\ta: 1"])
 def test_a_tab_is_named_as_what_it_is(text: str) -> None:
     with pytest.raises(ProjectError) as caught:
         parse_yaml("f.yml", text)
