@@ -304,8 +304,7 @@ def find_files(directory: Path, folder: str, suffixes: tuple[str, ...]) -> Itera
     followed. Raises `ProjectError` (`outside-project`) for a link that leaves the project.
     """
     root = directory / folder
-    _check_inside(directory, root)
-    return _walk(directory, root, suffixes, (root.resolve(),))
+    return _walk(directory, root, suffixes, (_check_inside(directory, root),))
 
 
 def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tuple[Path, ...]) -> Iterator[Path]:
@@ -326,17 +325,20 @@ def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tupl
         if not entry.is_symlink():
             yield from _walk(directory, path, suffixes, opened)
             continue
-        _check_inside(directory, path)
-        came_through, real = (*opened, folder.resolve()), path.resolve()
+        real = _check_inside(directory, path)
+        came_through = (*opened, folder.resolve())
         if not any(other.is_relative_to(real) for other in came_through):
             yield from _walk(directory, path, suffixes, (*came_through, real))
 
 
-def _check_inside(directory: Path, path: Path) -> None:
-    if not path.resolve().is_relative_to(directory.resolve()):
+def _check_inside(directory: Path, path: Path) -> Path:
+    """The real path of a path of the project. Raises `ProjectError` (`outside-project`) where that is not inside."""
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(directory)):
         shown = path.relative_to(directory).as_posix()
         what = f"'{shown}' lies outside the project."
         raise ProjectError.of("outside-project", what, place=Place(SETTINGS_FILE))
+    return real
 
 
 def read_text(path: Path, shown: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import assert_never
 
@@ -422,7 +422,7 @@ class _GrowingTable:
         if closed:
             stays = hot / (hot + closed)
             self.small_bytes *= stays
-            self.left = [replace(each, count=each.count * stays) for each in self.left]
+            self.left = [_Left(each.count * stays, each.size) for each in self.left]
         self.hot = hot
         self.partitions = max(self.partitions, writes.partitions) + opened
 

@@ -139,7 +139,7 @@ def test_a_project_compiles_to_the_expected_sql_or_problems(
         assert found == case.expected
 
 
-@pytest.mark.parametrize("path", a_few(CASES, 60), ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
+@pytest.mark.parametrize("path", a_few(CASES, 20), ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
 def test_a_cached_project_equals_a_freshly_parsed_one(
     path: Path, compile_once: Callable[[Path], Compiled], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from lakesql.catalog.connect import open_catalog
 from lakesql.cli.checks import check_connection
-from lakesql.cli.init import find_shop, only_lakesql, rename, write_project
+from lakesql.cli.init import find_shop, only_lakesql, rename
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.cli.rows import render_json, render_rows
@@ -30,9 +30,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh shop, and the working directory in it."""
-    write_project(tmp_path / "shop", "shop")
+def shop(parsed_shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A shop whose files have been read, and nothing else done to it, and the working directory in it."""
+    shutil.copytree(parsed_shop, tmp_path / "shop", ignore=shutil.ignore_patterns("compiled*"))
     monkeypatch.chdir(tmp_path / "shop")
     for name in tuple(os.environ):
         if name.startswith("LAKESQL_") and name != "LAKESQL_HOME":

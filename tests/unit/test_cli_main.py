@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +13,6 @@ import click
 import pytest
 
 from lakesql import __version__
-from lakesql.cli.init import write_project
 from lakesql.cli.main import COMMANDS, cli
 from lakesql.cli.options import Given, expand_several
 from tests.cases import each_of
@@ -21,9 +21,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh shop, and the working directory in it."""
-    write_project(tmp_path / "shop", "shop")
+def shop(parsed_shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A shop whose files have been read, and nothing else done to it, and the working directory in it."""
+    shutil.copytree(parsed_shop, tmp_path / "shop", ignore=shutil.ignore_patterns("compiled*"))
     monkeypatch.chdir(tmp_path / "shop")
     for name in tuple(os.environ):
         if name.startswith("LAKESQL_"):

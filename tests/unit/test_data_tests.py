@@ -27,6 +27,7 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.run.build import plan_build
 from lakesql.run.test.run_data_tests import TestRun, run_data_tests
 from tests.cases import each_of
+from tests.share import a_few
 
 Row = dict[str, Any]
 
@@ -165,24 +166,27 @@ def test_a_range_of_failing_rows_that_cannot_be_told_is_refused(options: str) ->
 
 @pytest.mark.parametrize(
     ("orders", "columns", "condition", "at"),
-    [
-        ("unique", "", "wrong-value", "unique"),
-        ("{row_count: {min: 1}}, {row_count: {max: 1}}", "", "duplicate-name", "row_count: {max"),
-        ("{freshness: {within: 1 hour}}", "", "missing-option", "freshness"),
-        ("expression: nothing > 1", "", "bad-expression", "nothing > 1"),
-        ("expression: count(*) > 1", "", "bad-expression", "count(*)"),
-        ("", "{name: nothing, tests: [unique]}", "unknown-column", "unique"),
-        ("", "{name: id, tests: [{unique: {where: nothing > 1}}]}", "bad-expression", "nothing > 1"),
-        ("", "{name: id, tests: [accepted_values: {values: [1, a]}]}", "wrong-value", "a]"),
-        ("", "{name: status, tests: [accepted_values: {values: [1]}]}", "wrong-value", "1]"),
-        ("", "{name: at, tests: [accepted_values: {values: ['2026-13-01']}]}", "wrong-value", "'2026"),
-        ("", "{name: amount, tests: [accepted_values: {values: [1.005]}]}", "wrong-value", "1.005"),
-        ("", "{name: id, tests: [relationships: {to: nobody, field: id}]}", "unknown-ref", "relationships"),
-        ("", "{name: id, tests: [relationships: {to: orders, field: nope}]}", "unknown-column", "relationships"),
-        ("", "{name: id, tests: [relationships: {to: orders, field: at}]}", "wrong-value", "relationships"),
-        ("", "{name: status, tests: [freshness: {within: 1 hour}]}", "wrong-value", "freshness"),
-        ("", "{name: id, tests: [row_count: {min: 1}]}", "wrong-value", "row_count"),
-    ],
+    a_few(
+        [
+            ("unique", "", "wrong-value", "unique"),
+            ("{row_count: {min: 1}}, {row_count: {max: 1}}", "", "duplicate-name", "row_count: {max"),
+            ("{freshness: {within: 1 hour}}", "", "missing-option", "freshness"),
+            ("expression: nothing > 1", "", "bad-expression", "nothing > 1"),
+            ("expression: count(*) > 1", "", "bad-expression", "count(*)"),
+            ("", "{name: nothing, tests: [unique]}", "unknown-column", "unique"),
+            ("", "{name: id, tests: [{unique: {where: nothing > 1}}]}", "bad-expression", "nothing > 1"),
+            ("", "{name: id, tests: [accepted_values: {values: [1, a]}]}", "wrong-value", "a]"),
+            ("", "{name: status, tests: [accepted_values: {values: [1]}]}", "wrong-value", "1]"),
+            ("", "{name: at, tests: [accepted_values: {values: ['2026-13-01']}]}", "wrong-value", "'2026"),
+            ("", "{name: amount, tests: [accepted_values: {values: [1.005]}]}", "wrong-value", "1.005"),
+            ("", "{name: id, tests: [relationships: {to: nobody, field: id}]}", "unknown-ref", "relationships"),
+            ("", "{name: id, tests: [relationships: {to: orders, field: nope}]}", "unknown-column", "relationships"),
+            ("", "{name: id, tests: [relationships: {to: orders, field: at}]}", "wrong-value", "relationships"),
+            ("", "{name: status, tests: [freshness: {within: 1 hour}]}", "wrong-value", "freshness"),
+            ("", "{name: id, tests: [row_count: {min: 1}]}", "wrong-value", "row_count"),
+        ],
+        6,
+    ),
 )
 def test_tests_that_do_not_fit_their_model_are_refused(
     shop: Shop, capsys: pytest.CaptureFixture[str], orders: str, columns: str, condition: str, at: str
@@ -198,17 +202,20 @@ def test_tests_that_do_not_fit_their_model_are_refused(
 
 @pytest.mark.parametrize(
     ("text", "condition", "line"),
-    [
-        ("SELECT 1 AS one", "no-ref", 1),
-        ("SELECT *\nFROM {{ ref('order') }}", "unknown-ref", 2),
-        ("SELECT *\nFROM {{ stream('orders') }}", "test-template", 2),
-        ("SELECT * FROM {{ this }}, {{ ref('orders') }}", "test-template", 1),
-        ("{{ config(mode='append') }}\nSELECT * FROM {{ ref('orders') }}", "unknown-option", 1),
-        ("SELECT * FROM {{ ref('orders') }}, lake.shop.other", "unknown-table", 1),
-        ("DROP TABLE {{ ref('orders') }}", "not-a-select", 1),
-        ("SELECT * FROM {{ ref('orders') }};\nDROP TABLE x", "many-statements", 1),
-        ("SELECT *\nFROM {{ ref('orders') }} WHERE (id", "sql-syntax", 2),
-    ],
+    a_few(
+        [
+            ("SELECT 1 AS one", "no-ref", 1),
+            ("SELECT *\nFROM {{ ref('order') }}", "unknown-ref", 2),
+            ("SELECT *\nFROM {{ stream('orders') }}", "test-template", 2),
+            ("SELECT * FROM {{ this }}, {{ ref('orders') }}", "test-template", 1),
+            ("{{ config(mode='append') }}\nSELECT * FROM {{ ref('orders') }}", "unknown-option", 1),
+            ("SELECT * FROM {{ ref('orders') }}, lake.shop.other", "unknown-table", 1),
+            ("DROP TABLE {{ ref('orders') }}", "not-a-select", 1),
+            ("SELECT * FROM {{ ref('orders') }};\nDROP TABLE x", "many-statements", 1),
+            ("SELECT *\nFROM {{ ref('orders') }} WHERE (id", "sql-syntax", 2),
+        ],
+        3,
+    ),
 )
 def test_files_that_are_no_tests_are_refused(
     shop: Shop, capsys: pytest.CaptureFixture[str], text: str, condition: str, line: int

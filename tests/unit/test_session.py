@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from lakesql.engine.spark.jars import driver_jars
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import (
     FAST_COMPILER,
@@ -114,8 +116,18 @@ def test_an_archive_is_for_one_java_one_set_of_jars_and_options(tmp_path: Path) 
     assert len(others | {first, archive_path(tmp_path, java, [jar], ["-Xmx1g"])}) == 4
 
 
+@cache
+def unsigned_jars(home: Path) -> Path:
+    """The folder of Spark's signed jars without their signatures, made once for all tests."""
+    driver_jars(home)
+    return home / "jars"
+
+
 def launch(tmp_path: Path, program: str) -> Launch:
     """A launch whose Java is the shell script `program`, and brings an archive of its own classes."""
+    if not (tmp_path / "home").exists():
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "jars").symlink_to(unsigned_jars(tmp_path.parent / "unsigned"))
     (tmp_path / "lib" / "server").mkdir(parents=True, exist_ok=True)
     (tmp_path / "lib" / "server" / "classes.jsa").touch()
     binary = tmp_path / "java"

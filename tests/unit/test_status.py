@@ -26,6 +26,7 @@ from lakesql.observe.metrics import LABELS, TABLE_METRICS
 from lakesql.project.profiles import Catalog
 from lakesql.table.maintenance_record import MaintenanceRecord, render_record
 from tests.long_tables import Past, make_past
+from tests.share import a_few
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 MINUTE = 60_000
@@ -321,16 +322,19 @@ class TestFreshness:
 
     @pytest.mark.parametrize(
         ("limits", "code", "result"),
-        [
-            ("warn_after: 15 minutes", 0, "pass"),
-            ("warn_after: 5 minutes, error_after: 15 minutes", 0, "warn"),
-            ("warn_after: 5 minutes, error_after: 9 minutes", 1, "error"),
-            ("error_after: 15 minutes", 0, "pass"),
-            ("max_average_small_files: 1", 0, "pass"),
-            ("max_average_small_files: 0.5", 1, "error"),
-            ("max_compaction_lag: 1 minute", 0, "pass"),
-            ("max_dead_letter_ratio: 0", 0, "pass"),
-        ],
+        a_few(
+            [
+                ("warn_after: 15 minutes", 0, "pass"),
+                ("warn_after: 5 minutes, error_after: 15 minutes", 0, "warn"),
+                ("warn_after: 5 minutes, error_after: 9 minutes", 1, "error"),
+                ("error_after: 15 minutes", 0, "pass"),
+                ("max_average_small_files: 1", 0, "pass"),
+                ("max_average_small_files: 0.5", 1, "error"),
+                ("max_compaction_lag: 1 minute", 0, "pass"),
+                ("max_dead_letter_ratio: 0", 0, "pass"),
+            ],
+            4,
+        ),
     )
     def test_each_limit_ends_the_command_as_it_says(
         self, run: Run, project: Path, limits: str, code: int, result: str

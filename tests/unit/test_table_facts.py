@@ -257,11 +257,11 @@ class TestFiles:
         self, opened: OpenCatalog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(manifests, "MOST_FILES", 150)
-        make_past(opened, ("shop", "orders"), SCHEMA, [Past(at, (10,)) for at in range(1, 1001)])
+        make_past(opened, ("shop", "orders"), SCHEMA, [Past(at, (10,)) for at in range(1, 401)])
         facts = read(opened)
-        assert {each.written_ms for each in facts.files} == set(range(801, 1001))
+        assert {each.written_ms for each in facts.files} == set(range(201, 401))
         found = measure(facts, 2000)
-        assert (found.data_files, found.files_read) == (1000, 200)
+        assert (found.data_files, found.files_read) == (400, 200)
 
 
 class TestWhatIsRead:
@@ -319,8 +319,8 @@ class TestWhatIsRead:
 
         monkeypatch.setattr(manifests, "_reader", counted)
         monkeypatch.setattr(manifests, "READERS", 1)
-        make_past(opened, ("shop", "orders"), SCHEMA, [Past(at, (10,)) for at in range(1, 1001)])
-        assert len(read(opened).files) == 1000
+        make_past(opened, ("shop", "orders"), SCHEMA, [Past(at, (10,)) for at in range(1, 301)])
+        assert len(read(opened).files) == 300
         assert made == 2  # of the entry, and of the data file in it
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,20 +59,29 @@ def conditions_of(source: str) -> list[str]:
     return [problem.condition for problem in problems_of(source)]
 
 
-def by_jinja(source: str) -> str:
-    """What Jinja makes of it: an implementation that shares nothing with ours but the parser."""
+@cache
+def jinja_environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     macros = "".join(macro.text for macro in MACROS.by_name.values())
     macro_module: Any = environment.from_string(macros).module
     environment.globals.update({name: getattr(macro_module, name) for name in MACROS.by_name})
-    return environment.from_string(source).render(
-        config=lambda **_: "",
-        stream=NAMES.stream,
-        ref=NAMES.ref,
-        this=NAMES.this,
-        var=lambda name, default=None: VARS.get(name, default),
-        target=TARGET,
-        is_full_refresh=NAMES.is_full_refresh,
+    return environment
+
+
+def by_jinja(source: str) -> str:
+    """What Jinja makes of it: an implementation that shares nothing with ours but the parser."""
+    return (
+        jinja_environment()
+        .from_string(source)
+        .render(
+            config=lambda **_: "",
+            stream=NAMES.stream,
+            ref=NAMES.ref,
+            this=NAMES.this,
+            var=lambda name, default=None: VARS.get(name, default),
+            target=TARGET,
+            is_full_refresh=NAMES.is_full_refresh,
+        )
     )
 
 
@@ -640,7 +650,7 @@ BOMBS = [
 ]
 
 
-@pytest.mark.parametrize("source", a_few(BOMBS + WIDTHS, 26), ids=range(len(BOMBS + WIDTHS)))
+@pytest.mark.parametrize("source", a_few(BOMBS + WIDTHS, 9), ids=range(len(BOMBS + WIDTHS)))
 def test_a_template_ends_whatever_it_says(source: str) -> None:
     start = time.process_time()
     found = problems_of(source)[0]
@@ -649,6 +659,7 @@ def test_a_template_ends_whatever_it_says(source: str) -> None:
     assert time.process_time() - start < 5  # a bound against hanging, not a measurement
 
 
+@pytest.mark.checks
 def test_the_budget_ends_a_template_at_the_same_step_everywhere() -> None:
     """200,000 of them, six in each round of the loop: what is rendered on one machine is rendered on each."""
     loop = "{% for a in range(COUNT) %}{{ a }}{% endfor %}"
@@ -925,7 +936,7 @@ def test_an_example_means_what_it_means_to_jinja(example: str) -> None:
             *[("[{0}] | select('{1}', '{2}') | list", name) for name in sorted(TESTS)],
             *[("({0}).{1}('{2}')", name) for name in sorted(METHODS)],
         ],
-        39,
+        13,
     ),
 )
 def test_no_filter_test_or_method_reaches_an_attribute(use: str, name: str) -> None:

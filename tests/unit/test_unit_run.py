@@ -44,46 +44,53 @@ A, B = record(1, 1, "a"), record(1, 2, "b")
 
 @pytest.mark.parametrize(
     ("models", "batches", "rows"),
-    [
-        (append(), [[A, A], [A]], [A, A, A]),
-        (append(select="SELECT id FROM {{ stream('orders') }} WHERE at > 1"), [[A, B]], [{"id": 1}]),
-        (append(", keys='id'"), [[A, B], [record(2), record(1)]], [A, record(2)]),
-        (upsert(), [[B, A]], [A]),
-        (upsert(), [[B], [A]], [A]),
-        (upsert("keys='id', sequence_by='at'"), [[B, A]], [B]),
-        (upsert("keys='id', sequence_by='at'"), [[B], [A]], [B]),
-        (
-            upsert("keys='id', sequence_by='at'"),
-            [[record(1, 2, "first"), record(1, 2, "last")]],
-            [record(1, 2, "last")],
-        ),
-        (
-            upsert("keys='id', sequence_by=['at', 'n']"),
-            [[record(1, 2, "b", n=2)], [record(1, 2, "a", n=1)]],
-            [record(1, 2, "b", n=2)],
-        ),
-        (upsert("""keys='id', delete_when="status = 'gone'" """), [[A], [record(1, 2, "gone")]], []),
-        (upsert("""keys='id', delete_when="status = 'gone'" """), [[record(1, 2, "gone"), A]], [A]),
-        (
-            upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """),
-            [[record(1, 3, "gone")], [A, B], [record(1, 4, "back")]],
-            [record(1, 4, "back")],
-        ),
-        (upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """), [[record(1, 3, "gone")], [B]], []),
-        (upsert("keys='id', exclude_columns='status'"), [[A], [B]], [record(1, 2, "a")]),
-        (upsert("keys='id', update_columns='status'"), [[A, B]], [record(1, 1, "b")]),
-        (upsert("keys='id', ignore_null_updates=true"), [[A], [record(1, 5)]], [record(1, 5, "a")]),
-        (
-            upsert("""keys='id', when_matched="target.status <> 'locked'" """),
-            [[record(1, 1, "locked"), record(2, 1, "a")], [record(1, 2, "b"), record(2, 2, "b")]],
-            [record(1, 1, "locked"), record(2, 2, "b")],
-        ),
-        (
-            upsert(select="SELECT id, amount * 2 AS amount FROM {{ stream('orders') }}"),
-            [[{"id": 1, "amount": "1.25"}, {"id": 2}]],
-            [{"id": 1, "amount": "2.50"}, {"id": 2, "amount": None}],
-        ),
-    ],
+    a_few(
+        [
+            (append(), [[A, A], [A]], [A, A, A]),
+            (append(select="SELECT id FROM {{ stream('orders') }} WHERE at > 1"), [[A, B]], [{"id": 1}]),
+            (append(", keys='id'"), [[A, B], [record(2), record(1)]], [A, record(2)]),
+            (upsert(), [[B, A]], [A]),
+            (upsert(), [[B], [A]], [A]),
+            (upsert("keys='id', sequence_by='at'"), [[B, A]], [B]),
+            (upsert("keys='id', sequence_by='at'"), [[B], [A]], [B]),
+            (
+                upsert("keys='id', sequence_by='at'"),
+                [[record(1, 2, "first"), record(1, 2, "last")]],
+                [record(1, 2, "last")],
+            ),
+            (
+                upsert("keys='id', sequence_by=['at', 'n']"),
+                [[record(1, 2, "b", n=2)], [record(1, 2, "a", n=1)]],
+                [record(1, 2, "b", n=2)],
+            ),
+            (upsert("""keys='id', delete_when="status = 'gone'" """), [[A], [record(1, 2, "gone")]], []),
+            (upsert("""keys='id', delete_when="status = 'gone'" """), [[record(1, 2, "gone"), A]], [A]),
+            (
+                upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """),
+                [[record(1, 3, "gone")], [A, B], [record(1, 4, "back")]],
+                [record(1, 4, "back")],
+            ),
+            (
+                upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """),
+                [[record(1, 3, "gone")], [B]],
+                [],
+            ),
+            (upsert("keys='id', exclude_columns='status'"), [[A], [B]], [record(1, 2, "a")]),
+            (upsert("keys='id', update_columns='status'"), [[A, B]], [record(1, 1, "b")]),
+            (upsert("keys='id', ignore_null_updates=true"), [[A], [record(1, 5)]], [record(1, 5, "a")]),
+            (
+                upsert("""keys='id', when_matched="target.status <> 'locked'" """),
+                [[record(1, 1, "locked"), record(2, 1, "a")], [record(1, 2, "b"), record(2, 2, "b")]],
+                [record(1, 1, "locked"), record(2, 2, "b")],
+            ),
+            (
+                upsert(select="SELECT id, amount * 2 AS amount FROM {{ stream('orders') }}"),
+                [[{"id": 1, "amount": "1.25"}, {"id": 2}]],
+                [{"id": 1, "amount": "2.50"}, {"id": 2, "amount": None}],
+            ),
+        ],
+        6,
+    ),
 )
 def test_a_mode_leaves_the_rows_that_it_leaves_on_spark(
     models: dict[str, str], batches: list[list[object]], rows: list[object], tmp_path: Path
@@ -315,20 +322,23 @@ def test_variables_and_the_time_are_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "reason"),
-    [
-        ("{not json", "unparsable"),
-        ("", "unparsable"),
-        ("null", "unparsable"),
-        ("42", "unparsable"),
-        ('{"id": 1} {"id": 2}', "unparsable"),
-        ('{"id": 1', "unparsable"),
-        ('{"id": "one"}', "unparsable"),
-        ('{"id": true}', "unparsable"),
-        ('{"at": 1}', "required-missing"),
-        ('{"id": null}', "required-missing"),
-        (None, "tombstone"),
-        ({"at": 1}, "required-missing"),
-    ],
+    a_few(
+        [
+            ("{not json", "unparsable"),
+            ("", "unparsable"),
+            ("null", "unparsable"),
+            ("42", "unparsable"),
+            ('{"id": 1} {"id": 2}', "unparsable"),
+            ('{"id": 1', "unparsable"),
+            ('{"id": "one"}', "unparsable"),
+            ('{"id": true}', "unparsable"),
+            ('{"at": 1}', "required-missing"),
+            ('{"id": null}', "required-missing"),
+            (None, "tombstone"),
+            ({"at": 1}, "required-missing"),
+        ],
+        4,
+    ),
 )
 def test_a_bad_record_is_a_dead_letter(raw: object, reason: str, tmp_path: Path) -> None:
     test = {"given": [given([raw, A])], "expect": {"rows": [A], "dead_letters": [{"reason": reason}]}}
@@ -339,23 +349,26 @@ def test_a_bad_record_is_a_dead_letter(raw: object, reason: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "raw",
-    [
-        "{'id': 1}",
-        '{"id": NaN}',
-        '[{"id": 1}]',
-        '{"id": 1, "id": 2}',
-        '{"id": 1.0}',
-        '{"id": 1, "AT": 2}',
-        '{"id": 9223372036854775808}',
-        '{"id": ""}',
-        '{"id": 1, "status": 5}',
-        '{"id": 1, "status": {}}',
-        '{"id": 1, "amount": 1.255}',
-        '{"id": 1, "amount": 1e2}',
-        '{"id": 1, "amount": "1.25"}',
-        '{"id": 1, "status": "\\ud800"}',
-        '{"id": 1,\t"at": 2}',
-    ],
+    a_few(
+        [
+            "{'id': 1}",
+            '{"id": NaN}',
+            '[{"id": 1}]',
+            '{"id": 1, "id": 2}',
+            '{"id": 1.0}',
+            '{"id": 1, "AT": 2}',
+            '{"id": 9223372036854775808}',
+            '{"id": ""}',
+            '{"id": 1, "status": 5}',
+            '{"id": 1, "status": {}}',
+            '{"id": 1, "amount": 1.255}',
+            '{"id": 1, "amount": 1e2}',
+            '{"id": 1, "amount": "1.25"}',
+            '{"id": 1, "status": "\\ud800"}',
+            '{"id": 1,\t"at": 2}',
+        ],
+        5,
+    ),
 )
 def test_a_raw_record_that_spark_may_read_otherwise_needs_spark(raw: str, tmp_path: Path) -> None:
     test = {"given": [given([raw])], "expect": {"rows": []}}
@@ -415,19 +428,22 @@ def test_a_batch_that_fails_fails_the_test(
 
 @pytest.mark.parametrize(
     ("models", "batches"),
-    [
-        (append(select="SELECT count(*) AS n FROM {{ stream('orders') }}"), [[A]]),
-        (append(select="SELECT id, _record.offset AS at FROM {{ stream('orders') }}"), [[A]]),
-        (append(select="SELECT id, round(amount) AS a FROM {{ stream('orders') }}"), [[A]]),
-        (append(select="SELECT id, lower(status) AS s FROM {{ stream('orders') }}"), [[record(1, 1, "Ä")]]),
-        (append(select="SELECT id, NULL AS s FROM {{ stream('orders') }}"), [[A]]),
-        (upsert(select="SELECT CAST(id AS double) AS id FROM {{ stream('orders') }}"), [[A]]),
-        (upsert("""keys='id', delete_when="status RLIKE 'x'" """), [[A]]),
-        (append(select="SELECT id, 'it''s' AS s FROM {{ stream('orders') }}"), [[A]]),
-        (append(select='SELECT id FROM {{ stream(\'orders\') }} WHERE status <> "a""b"'), [[A]]),
-        (upsert("""keys='id', delete_when="status = 'it''s'" """), [[A]]),
-        (append(select="SELECT id, at + 2147483647 AS at FROM {{ stream('orders') }}"), [[A]]),
-    ],
+    a_few(
+        [
+            (append(select="SELECT count(*) AS n FROM {{ stream('orders') }}"), [[A]]),
+            (append(select="SELECT id, _record.offset AS at FROM {{ stream('orders') }}"), [[A]]),
+            (append(select="SELECT id, round(amount) AS a FROM {{ stream('orders') }}"), [[A]]),
+            (append(select="SELECT id, lower(status) AS s FROM {{ stream('orders') }}"), [[record(1, 1, "Ä")]]),
+            (append(select="SELECT id, NULL AS s FROM {{ stream('orders') }}"), [[A]]),
+            (upsert(select="SELECT CAST(id AS double) AS id FROM {{ stream('orders') }}"), [[A]]),
+            (upsert("""keys='id', delete_when="status RLIKE 'x'" """), [[A]]),
+            (append(select="SELECT id, at + 2147483647 AS at FROM {{ stream('orders') }}"), [[A]]),
+            (append(select="SELECT id, 'it''s' AS s FROM {{ stream('orders') }}"), [[A]]),
+            (append(select='SELECT id FROM {{ stream(\'orders\') }} WHERE status <> "a""b"'), [[A]]),
+            (upsert("""keys='id', delete_when="status = 'it''s'" """), [[A]]),
+        ],
+        3,
+    ),
 )
 def test_what_duckdb_cannot_say_needs_spark(
     models: dict[str, str], batches: list[list[object]], tmp_path: Path
@@ -555,37 +571,40 @@ def problems(folder: Path, models: dict[str, str], test: dict[str, object]) -> l
 
 @pytest.mark.parametrize(
     ("change", "condition"),
-    [
-        ({"model": "n"}, "unknown-model"),
-        ({"modell": "n"}, "unknown-option"),
-        ({"expect": {}}, "missing-option"),
-        ({"expect": {"row": []}}, "unknown-option"),
-        ({"expect": {"rows": [{"idd": 1}]}}, "unknown-column"),
-        ({"expect": {"rows": [{"id": "one"}]}}, "bad-fixture"),
-        ({"expect": {"rows": [{"id": 2, "ID": 1}]}}, "bad-fixture"),
-        ({"expect": {"rows": [{"id": 1.5}]}}, "bad-fixture"),
-        ({"expect": {"rows": [{"amount": 1.255}]}}, "bad-fixture"),
-        ({"expect": {"rows": [5]}}, "bad-fixture"),
-        ({"expect": {"rows": {"id": 1}}}, "wrong-type"),
-        ({"expect": {"rows": "nowhere.csv"}}, "missing-fixture"),
-        ({"expect": {"rows": "rows.txt"}}, "bad-fixture"),
-        ({"expect": {"rows": "../rows.csv"}}, "outside-project"),
-        ({"expect": {"dead_letters": [{"cause": "x"}]}}, "unknown-column"),
-        ({"given": [{"stream": "orderz", "batches": []}]}, "unknown-stream"),
-        ({"given": [{"stream": "views", "batches": []}]}, "unknown-stream"),
-        ({"given": [{"stream": "orders", "batches": [[{"idd": 1}]]}]}, "unknown-column"),
-        ({"given": [{"stream": "orders", "batches": [[{"id": "x"}]]}]}, "bad-fixture"),
-        ({"given": [{"stream": "orders", "rows": []}]}, "unknown-option"),
-        ({"given": [{"stream": "orders", "batches": []}] * 2}, "duplicate-name"),
-        ({"given": [{"ref": "orders", "rows": []}]}, "unknown-ref"),
-        ({"given": [{"table": "that", "rows": []}]}, "wrong-value"),
-        ({"given": [{"tabel": "this", "rows": []}]}, "wrong-value"),
-        ({"given": [{"table": "this", "ref": "x", "rows": []}]}, "wrong-value"),
-        ({"overrides": {"now": "noon"}}, "wrong-value"),
-        ({"overrides": {"vars": {"limitt": 1}}}, "wrong-value"),
-        ({"overrides": {"var": {}}}, "unknown-option"),
-        ({"name": "  "}, "wrong-type"),
-    ],
+    a_few(
+        [
+            ({"model": "n"}, "unknown-model"),
+            ({"modell": "n"}, "unknown-option"),
+            ({"expect": {}}, "missing-option"),
+            ({"expect": {"row": []}}, "unknown-option"),
+            ({"expect": {"rows": [{"idd": 1}]}}, "unknown-column"),
+            ({"expect": {"rows": [{"id": "one"}]}}, "bad-fixture"),
+            ({"expect": {"rows": [{"id": 1.5}]}}, "bad-fixture"),
+            ({"expect": {"rows": [{"amount": 1.255}]}}, "bad-fixture"),
+            ({"expect": {"rows": [5]}}, "bad-fixture"),
+            ({"expect": {"rows": {"id": 1}}}, "wrong-type"),
+            ({"expect": {"rows": "nowhere.csv"}}, "missing-fixture"),
+            ({"expect": {"rows": "rows.txt"}}, "bad-fixture"),
+            ({"expect": {"rows": "../rows.csv"}}, "outside-project"),
+            ({"expect": {"dead_letters": [{"cause": "x"}]}}, "unknown-column"),
+            ({"given": [{"stream": "orderz", "batches": []}]}, "unknown-stream"),
+            ({"given": [{"stream": "views", "batches": []}]}, "unknown-stream"),
+            ({"given": [{"stream": "orders", "batches": [[{"idd": 1}]]}]}, "unknown-column"),
+            ({"given": [{"stream": "orders", "batches": [[{"id": "x"}]]}]}, "bad-fixture"),
+            ({"given": [{"stream": "orders", "rows": []}]}, "unknown-option"),
+            ({"given": [{"stream": "orders", "batches": []}] * 2}, "duplicate-name"),
+            ({"given": [{"ref": "orders", "rows": []}]}, "unknown-ref"),
+            ({"given": [{"table": "that", "rows": []}]}, "wrong-value"),
+            ({"given": [{"tabel": "this", "rows": []}]}, "wrong-value"),
+            ({"given": [{"table": "this", "ref": "x", "rows": []}]}, "wrong-value"),
+            ({"overrides": {"now": "noon"}}, "wrong-value"),
+            ({"overrides": {"vars": {"limitt": 1}}}, "wrong-value"),
+            ({"overrides": {"var": {}}}, "unknown-option"),
+            ({"name": "  "}, "wrong-type"),
+            ({"expect": {"rows": [{"id": 2, "ID": 1}]}}, "bad-fixture"),
+        ],
+        9,
+    ),
 )
 def test_what_is_wrong_has_a_condition_and_a_place(change: dict[str, object], condition: str, tmp_path: Path) -> None:
     test = {"given": [given([A])], "expect": {"rows": []}, **change}

@@ -23,6 +23,7 @@ from lakesql.stream.types import TYPE_NAMES, parse_type
 from lakesql.template.reader import RESERVED
 from lakesql.words import Kind, answer, read_words, suggest
 from tests.cases import each_of
+from tests.share import a_few
 
 WORDS = read_words()
 ANSWERS = sorted({said for words in WORDS.values() for said in words.values()})
@@ -94,7 +95,7 @@ def test_a_word_is_found_as_people_spell_it() -> None:
 # Where they are typed
 
 
-@pytest.mark.parametrize("word", sorted(WORDS["command"]))
+@pytest.mark.parametrize("word", a_few(sorted(WORDS["command"]), 12))
 def test_a_command_of_another_tool_is_answered(capsys: pytest.CaptureFixture[str], word: str) -> None:
     assert fixes(capsys, word.replace("_", "-")) == [WORDS["command"][word]]
 
@@ -126,26 +127,29 @@ def test_an_option_of_another_tool_is_answered(
 
 @pytest.mark.parametrize(
     ("template", "named"),
-    [
-        ("{{ source('raw', 'orders') }}", "stream('…')"),
-        ("{% if is_incremental() %} x {% endif %}", "Leave it out"),
-        ("{{ target.schema }}", "target.namespace"),
-        ("{{ target['schema'] }}", "target.namespace"),
-        ("{{ target.database }}", "target.catalog"),
-        ("{{ this.schema }}", "whole name"),
-        ("{{ dbt_utils.star(from=ref('customers')) }}", "macros/"),
-        ("{{ dbt_utils.generate_surrogate_key(['a']) }}", "macros/"),
-        ("{{ dbt_utils.get_column_values.x('a')() }}", "macros/"),
-        ("{{ adapter.dispatch('x')() }}", "ref('…')"),
-        ("{{ exceptions.raise_compiler_error('x') }}", "leave it out"),
-        ("{{ modules.datetime.datetime.now() }}", "filters"),
-        ("{{ config.get('x') }}", "var('…')"),
-        ("{{ env_var('X') }}", "var('…')"),
-        ("{% if execute %} x {% endif %}", "ref('…')"),
-        ("{% do log('x') %}", "leave it out"),
-        ("{% snapshot s %}{% endsnapshot %}", "scd2"),
-        ("{{ run_query('SELECT 1') }}", "ref('…')"),
-    ],
+    a_few(
+        [
+            ("{{ source('raw', 'orders') }}", "stream('…')"),
+            ("{% if is_incremental() %} x {% endif %}", "Leave it out"),
+            ("{{ target.schema }}", "target.namespace"),
+            ("{{ target['schema'] }}", "target.namespace"),
+            ("{{ target.database }}", "target.catalog"),
+            ("{{ this.schema }}", "whole name"),
+            ("{{ dbt_utils.star(from=ref('customers')) }}", "macros/"),
+            ("{{ dbt_utils.generate_surrogate_key(['a']) }}", "macros/"),
+            ("{{ dbt_utils.get_column_values.x('a')() }}", "macros/"),
+            ("{{ adapter.dispatch('x')() }}", "ref('…')"),
+            ("{{ exceptions.raise_compiler_error('x') }}", "leave it out"),
+            ("{{ modules.datetime.datetime.now() }}", "filters"),
+            ("{{ config.get('x') }}", "var('…')"),
+            ("{{ env_var('X') }}", "var('…')"),
+            ("{% if execute %} x {% endif %}", "ref('…')"),
+            ("{% do log('x') %}", "leave it out"),
+            ("{% snapshot s %}{% endsnapshot %}", "scd2"),
+            ("{{ run_query('SELECT 1') }}", "ref('…')"),
+        ],
+        5,
+    ),
 )
 def test_a_name_of_dbts_templates_is_answered(
     shop: Path, capsys: pytest.CaptureFixture[str], template: str, named: str
@@ -165,21 +169,28 @@ def test_a_macro_of_the_projects_own_goes_before_the_table(shop: Path, capsys: p
 
 @pytest.mark.parametrize(
     ("file", "text", "named"),
-    [
-        (
-            "models/a.sql",
-            "{{ config(materialized='incremental', unique_key='id') }}\nSELECT 1",
-            ["mode=", "mode=", "keys="],
-        ),
-        ("models/a.sql", "{{ config(mode='upsert', keys=['a'], incremental_strategy='merge') }}\nSELECT 1", ["mode="]),
-        ("models/a.sql", "{{ config(mode='incremental') }}\nSELECT 1", ["upsert"]),
-        ("models/a.sql", "{{ config(mode='append', schema='x') }}\nSELECT 1", ["namespace="]),
-        ("models/a.yml", "version: 2\nsources: []\n", ["leave the line out", "streams:"]),
-        ("models/a.yml", "models: [{name: orders, config: {}}]\n", ["config(…)"]),
-        ("models/a.yml", "models: [{name: clicks, columns: [{name: x, data_type: int}]}]\n", ["cast"]),
-        ("streams/a.yml", "streams: [{name: a, tables: []}]\n", ["entry of its own"]),
-        ("streams/a.yml", "streams: [{name: a, topic: t, columns: {x: text}}]\n", ["Write string."]),
-    ],
+    a_few(
+        [
+            (
+                "models/a.sql",
+                "{{ config(materialized='incremental', unique_key='id') }}\nSELECT 1",
+                ["mode=", "mode=", "keys="],
+            ),
+            (
+                "models/a.sql",
+                "{{ config(mode='upsert', keys=['a'], incremental_strategy='merge') }}\nSELECT 1",
+                ["mode="],
+            ),
+            ("models/a.sql", "{{ config(mode='incremental') }}\nSELECT 1", ["upsert"]),
+            ("models/a.sql", "{{ config(mode='append', schema='x') }}\nSELECT 1", ["namespace="]),
+            ("models/a.yml", "version: 2\nsources: []\n", ["leave the line out", "streams:"]),
+            ("models/a.yml", "models: [{name: orders, config: {}}]\n", ["config(…)"]),
+            ("models/a.yml", "models: [{name: clicks, columns: [{name: x, data_type: int}]}]\n", ["cast"]),
+            ("streams/a.yml", "streams: [{name: a, tables: []}]\n", ["entry of its own"]),
+            ("streams/a.yml", "streams: [{name: a, topic: t, columns: {x: text}}]\n", ["Write string."]),
+        ],
+        3,
+    ),
 )
 def test_a_key_of_another_tool_is_answered(
     shop: Path, capsys: pytest.CaptureFixture[str], file: str, text: str, named: list[str]
@@ -222,39 +233,46 @@ CLICKS = "{{ stream('clicks') }}"
 
 @pytest.mark.parametrize(
     ("select", "named"),
-    [
-        ("SELECT TUMBLE_START(at, INTERVAL '1' HOUR) AS h FROM {} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)", "window(at"),
-        ("SELECT a FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(at), INTERVAL '1' HOUR))", "window(at"),
-        ("SELECT a FROM TUMBLE({}, at, INTERVAL '1 hour')", "window(at"),
-        ("SELECT a FROM TABLE(HOP(TABLE {}, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '1' HOUR))", "slide"),
-        ("SELECT a FROM TABLE(CUMULATE(TABLE {}, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY))", "upsert"),
-        ("SELECT SESSION_START(at, INTERVAL '1' HOUR) AS s FROM {}", "session_window"),
-        ("SELECT a, count(*) AS n FROM {} WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY a", "window(at"),
-        ("SELECT a, count(*) AS n FROM {} WINDOW SESSION (60 SECONDS) GROUP BY a", "session_window"),
-        ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT CHANGES", "upsert"),
-        ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT FINAL", "append"),
-        ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT ON WINDOW CLOSE", "append"),
-        (
-            "SELECT * FROM {} MATCH_RECOGNIZE (PARTITION BY a ORDER BY b MEASURES A.b AS b PATTERN (A) DEFINE A AS 1)",
-            "lag()",
-        ),
-        ("SELECT c.a FROM {} AS c JOIN lake.s.t FOR SYSTEM_TIME AS OF c.at AS t ON t.a = c.a", "ref('…')"),
-        ("SELECT c.a FROM {0} AS c JOIN {0} AS d WITHIN 1 HOUR ON c.a = d.a", "BETWEEN"),
-        ("SELECT a FROM {} PARTITION BY a", "keys="),
-        ("SELECT PROCTIME() AS p FROM {}", "current_timestamp()"),
-        ("SELECT LATEST_BY_OFFSET(a) AS a FROM {}", "max_by"),
-        ("SELECT ROWTIME AS t FROM {}", "_record.timestamp"),
-        ("SELECT ROWKEY AS k FROM {}", "_record.key"),
-        ("CREATE MATERIALIZED VIEW v AS SELECT a FROM {}", "materialized_view"),
-        ("CREATE STREAM v WITH (kafka_topic = 'a') AS SELECT a FROM {}", "streams/"),
-        (
-            "CREATE TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED, WATERMARK FOR at AS at) WITH ('connector' = 'k')",
-            "alone",
-        ),
-        ("CREATE SINK s AS SELECT a FROM {} WITH (connector = 'iceberg')", "alone"),
-        ("INSERT INTO t SELECT a FROM {}", "alone"),
-        ("SELECT a FROM {}, UNNEST(b) AS t(x)", "explode"),
-    ],
+    a_few(
+        [
+            (
+                "SELECT TUMBLE_START(at, INTERVAL '1' HOUR) AS h FROM {} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)",
+                "window(at",
+            ),
+            ("SELECT a FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(at), INTERVAL '1' HOUR))", "window(at"),
+            ("SELECT a FROM TUMBLE({}, at, INTERVAL '1 hour')", "window(at"),
+            ("SELECT a FROM TABLE(HOP(TABLE {}, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '1' HOUR))", "slide"),
+            ("SELECT a FROM TABLE(CUMULATE(TABLE {}, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY))", "upsert"),
+            ("SELECT SESSION_START(at, INTERVAL '1' HOUR) AS s FROM {}", "session_window"),
+            ("SELECT a, count(*) AS n FROM {} WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY a", "window(at"),
+            ("SELECT a, count(*) AS n FROM {} WINDOW SESSION (60 SECONDS) GROUP BY a", "session_window"),
+            ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT CHANGES", "upsert"),
+            ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT FINAL", "append"),
+            ("SELECT a, count(*) AS n FROM {} GROUP BY a EMIT ON WINDOW CLOSE", "append"),
+            (
+                "SELECT * FROM {} MATCH_RECOGNIZE "
+                "(PARTITION BY a ORDER BY b MEASURES A.b AS b PATTERN (A) DEFINE A AS 1)",
+                "lag()",
+            ),
+            ("SELECT c.a FROM {} AS c JOIN lake.s.t FOR SYSTEM_TIME AS OF c.at AS t ON t.a = c.a", "ref('…')"),
+            ("SELECT c.a FROM {0} AS c JOIN {0} AS d WITHIN 1 HOUR ON c.a = d.a", "BETWEEN"),
+            ("SELECT a FROM {} PARTITION BY a", "keys="),
+            ("SELECT PROCTIME() AS p FROM {}", "current_timestamp()"),
+            ("SELECT LATEST_BY_OFFSET(a) AS a FROM {}", "max_by"),
+            ("SELECT ROWTIME AS t FROM {}", "_record.timestamp"),
+            ("SELECT ROWKEY AS k FROM {}", "_record.key"),
+            ("CREATE MATERIALIZED VIEW v AS SELECT a FROM {}", "materialized_view"),
+            ("CREATE STREAM v WITH (kafka_topic = 'a') AS SELECT a FROM {}", "streams/"),
+            (
+                "CREATE TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED, WATERMARK FOR at AS at) WITH ('connector' = 'k')",
+                "alone",
+            ),
+            ("CREATE SINK s AS SELECT a FROM {} WITH (connector = 'iceberg')", "alone"),
+            ("INSERT INTO t SELECT a FROM {}", "alone"),
+            ("SELECT a FROM {}, UNNEST(b) AS t(x)", "explode"),
+        ],
+        6,
+    ),
 )
 def test_a_word_of_streaming_sql_is_answered(
     shop: Path, capsys: pytest.CaptureFixture[str], select: str, named: str
