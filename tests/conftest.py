@@ -6,6 +6,7 @@ import gc
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -124,6 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Without a folder, a file or `-m`, leave out what has a tier of its own."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not config.option.markexpr:
         config.option.markexpr = PLAIN
+    gc.disable()  # hardly anything that is made while tests are collected is garbage
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -145,8 +147,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        markers = MARKERS.get(folder, ())
+        markers = _markers_of_file(item.path)
+        if not markers:
+            continue
         if shows_promise(item) or any(item.get_closest_marker(tier) for tier in PROMISING):
             markers = tuple(marker for marker in markers if marker not in PROMISING)
         for marker in markers:
@@ -156,14 +159,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item.nodeid not in left_out]
 
 
+@cache
+def _markers_of_file(path: Path) -> tuple[str, ...]:
+    """The markers that a file's tests have by its folder."""
+    return MARKERS.get(path.relative_to(Path(__file__).parent).parts[0], ())
+
+
 def pytest_collection_finish() -> None:
     """What was collected stays until the end: the search for garbage need not walk through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(10_000)
 
 
 def find_left_out(items: list[pytest.Item], share: str, seed: int) -> frozenset[str]:
     """The tests of tiers that are not of the share: of each folder so many are taken, and those that are `whole`."""
+    if share == "1/1":
+        return frozenset()
     folders: dict[tuple[str, Path], list[str]] = {}
     for item in items:
         tier = next((tier for tier in TIERS if item.get_closest_marker(tier)), None)

@@ -106,7 +106,7 @@ EDITS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("name", a_few(EDITS, 4))
+@pytest.mark.parametrize("name", a_few(EDITS, 2))
 def test_an_edit_is_seen(compiled: tuple[Path, dict[str, str]], tmp_path: Path, name: str) -> None:
     folder, before = compiled
     shop = tmp_path / "shop"

@@ -380,6 +380,7 @@ def test_a_project_is_not_written_where_other_folders_are_named(
 
 
 def test_a_relative_folder_is_the_working_directorys(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(shop / "target")
     monkeypatch.chdir(shop.parent)
     assert run("compile", "--project-dir", "shop", "--target-path", "built")[0] == 0
     assert (shop.parent / "built" / "compiled").is_dir() and not (shop / "target").exists()
@@ -411,6 +412,7 @@ def test_clean_follows_no_link_out_of_the_project(run: Run, shop: Path) -> None:
     outside = shop.parent / "outside"
     outside.mkdir()
     (outside / "kept").touch()
+    shutil.rmtree(shop / "target")
     (shop / "target").symlink_to(outside, target_is_directory=True)
     assert run("clean")[0] == 0
     assert (outside / "kept").exists()

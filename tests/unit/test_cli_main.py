@@ -314,6 +314,7 @@ def test_a_defect_is_reported_in_one_problem(
 
 
 def test_a_file_in_the_place_of_target_is_reported_as_not_accessible(run: Run, shop: Path) -> None:
+    shutil.rmtree(shop / "target")
     (shop / "target").write_text("a file where lakesql wants a folder")
     code, out, err = run("compile", "--log-format", "json")
     assert (code, out, conditions(err)) == (2, "", ["not-accessible"])
