@@ -674,9 +674,9 @@ def test_a_truncate_in_one_of_several_topics_does_not_empty_the_others_rows(proj
     project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"])
     for topic, id_ in (("s", 1), ("t", 2)):
         project.record(topic, [Fields(key={"id": id_}, value={"op": "c", "after": {"id": id_, "v": 1}})])
-    messages = [Fields(key=None, value={"op": "m"}), Fields(key={"id": 9}, value=None)]
-    project.record("s", messages)
-    assert project.run().check().finished("m").ignored == 2
+    others = [Fields(key=None, value={"op": "m"}), Fields(key={"id": 9}, value=None)]
+    project.record("s", others)
+    assert project.run().check().finished("m").ignored == 1  # the tombstone follows no delete: it is one
     project.record("t", [Fields(key=None, value={"op": "t"})])
     assert project.run().conditions("m") == ["truncate-refused"]
     assert sorted(values(project)) == [1, 2]
