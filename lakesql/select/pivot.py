@@ -16,16 +16,22 @@ def pivoted(pivot: exp.Pivot, name: str, relation: Relation, walk: Walk) -> Rela
     """The relation behind a PIVOT or UNPIVOT of the one that is called `name`. Notes names that mean nothing."""
     check_pivot(pivot, [(name, relation)], walk)
     columns: tuple[QueryColumn, ...] | None = None
-    if pivot.args.get("unpivot") and relation.named is not None:
+    walk.filters |= is_unpivot(pivot) and not pivot.args.get("include_nulls")
+    if is_unpivot(pivot) and relation.named is not None:
         gone = {column.name.lower() for column in _taken(pivot)}
         kept = (column for column in relation.named if column.folded not in gone)
         columns = (*kept, *_added(pivot))
     return replace(relation, columns=columns, source=None, offered=None)
 
 
+def is_unpivot(pivot: exp.Pivot) -> bool:
+    """Whether it makes a row of each of several columns, of those that are not NULL unless it says INCLUDE NULLS."""
+    return bool(pivot.args.get("unpivot"))
+
+
 def check_pivot(pivot: exp.Pivot, sources: Sources, walk: Walk) -> None:
     """Notes the columns that a PIVOT or UNPIVOT of what is read names, and that are not there."""
-    if pivot.args.get("unpivot"):
+    if is_unpivot(pivot):
         check_expressions(_taken(pivot), Scope(tuple(sources)), walk)
         return
     by = [field.this for field in pivot.fields if isinstance(field, exp.In)]

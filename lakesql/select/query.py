@@ -29,6 +29,7 @@ from lakesql.select.event_times import TimedSelect, with_event_times
 from lakesql.select.foreign import answer_clause
 from lakesql.select.functions import TABLE_FUNCTIONS, is_unsteady
 from lakesql.select.kept_tree import keep_tree
+from lakesql.select.pivot import is_unpivot
 from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape, offset_of
 from lakesql.select.sqltext import SPARK, Findings, Text, findings_by_offset, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
@@ -68,6 +69,7 @@ class Query:
     `reads_tables` says that it reads a table beside its streams. `tables` are those whose version it does not name,
     by the parts of their names as they are written, each once.
     `multiplies` says that it may make several rows of one record.
+    `keeps_each` says that it makes one row of each row of its one stream, and no others.
     `record_fields` and `change_fields` are the fields of `_record` and `_change` that the text uses.
     `used` are the names, in small letters, of columns that it does more with than to pass them on.
     `words` are all its words, in small letters; None where it may read a column that is not among them.
@@ -92,6 +94,7 @@ class Query:
     filters: bool
     reads_tables: bool
     multiplies: bool
+    keeps_each: bool
     record_fields: frozenset[str]
     change_fields: frozenset[str]
     used: frozenset[str]
@@ -271,7 +274,9 @@ def _read(
         findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why, fix)
     check_beginning(tree, this, findings)
     keep_tree(text.sql, tree)
-    stateful = relation.stateful
+    stateful, multiplies = relation.stateful, _multiplies(tree, text)
+    leaves_out = stateful or walk.filters
+    adds = multiplies or walk.reads_tables or tree.find(exp.SetOperation) is not None
     return Query(
         sql=text.sql,
         outputs=_outputs(relation.columns, findings),
@@ -285,7 +290,8 @@ def _read(
         grouped_by_event_time=relation.by_event_time,
         filters=walk.filters,
         reads_tables=walk.reads_tables,
-        multiplies=_multiplies(tree, text),
+        multiplies=multiplies,
+        keeps_each=len(relation.streams) == 1 and not (leaves_out or adds),
         record_fields=text.record_fields,
         change_fields=text.change_fields,
         used=_used_names(tree),
@@ -308,8 +314,10 @@ def _tables_read(tree: exp.Query) -> Iterator[tuple[str, ...]]:
 
 def _multiplies(tree: exp.Query, text: Text) -> bool:
     """Whether a record may become several rows: by a join that is not a semi or anti join, by a generator such as
-    explode, or as its stream is read twice."""
+    explode, by UNPIVOT, or as its stream is read twice."""
     if any(join.kind.upper() not in ("SEMI", "ANTI") for join in tree.find_all(exp.Join)) or tree.find(exp.Lateral):
+        return True
+    if any(is_unpivot(pivot) for pivot in tree.find_all(exp.Pivot)):
         return True
     calls = (one for one, other in pairwise(text.tokens) if other.token_type is TokenType.L_PAREN)
     if any(token.text.lower() in TABLE_FUNCTIONS for token in calls):

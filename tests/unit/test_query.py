@@ -207,6 +207,49 @@ def test_what_only_tables_go_through_keeps_no_state(sql: str) -> None:
     assert (query.stateful, query.aggregated, query.state) == (False, False, "")
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT * FROM clicks", True),
+        ("SELECT id, upper(url) AS url, (SELECT max(x) FROM cat.ns.t) AS most FROM clicks", False),
+        ("WITH parts AS (SELECT id, url FROM clicks) SELECT id, url FROM parts", True),
+        ("SELECT id, CASE WHEN url = 'a' THEN NULL ELSE url END AS url FROM (SELECT * FROM clicks) AS inner_e", True),
+        ("SELECT * FROM clicks WHERE id > 1", False),
+        ("SELECT * FROM (SELECT * FROM clicks WHERE id > 1) AS few", False),
+        ("WITH few AS (SELECT * FROM clicks WHERE url IS NOT NULL) SELECT id FROM few", False),
+        ("SELECT DISTINCT id FROM clicks", False),
+        ("SELECT id, count(*) AS n FROM clicks GROUP BY id", False),
+        ("SELECT id, explode(split(url, ',')) AS word FROM clicks", False),
+        ("SELECT id, word FROM clicks LATERAL VIEW OUTER explode(split(url, ',')) AS word", False),
+        ("SELECT clicks.id, t.x FROM clicks LEFT JOIN cat.ns.t AS t ON t.id = clicks.id", False),
+        ("SELECT clicks.id FROM clicks LEFT SEMI JOIN cat.ns.t AS t ON t.id = clicks.id", False),
+        ("SELECT id FROM clicks UNION ALL SELECT id FROM clicks", False),
+        ("SELECT id FROM clicks WHERE id IN (SELECT id FROM cat.ns.t)", False),
+        ("SELECT id, v FROM clicks UNPIVOT (v FOR n IN (url))", False),
+        ("SELECT id, v FROM (SELECT * FROM clicks UNPIVOT INCLUDE NULLS (v FOR n IN (url)))", False),
+    ],
+)
+def test_which_select_makes_one_row_of_each_and_no_other(sql: str, expected: bool) -> None:
+    assert read(sql).keeps_each is expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT id, url FROM clicks", False),
+        ("SELECT id FROM clicks LEFT SEMI JOIN cat.ns.t AS t ON t.id = clicks.id", False),
+        ("SELECT id FROM clicks LEFT JOIN cat.ns.t AS t ON t.id = clicks.id", True),
+        ("SELECT id, explode(split(url, ',')) AS word FROM clicks", True),
+        ("SELECT id, word FROM clicks LATERAL VIEW explode(split(url, ',')) AS word", True),
+        ("SELECT id, v FROM clicks UNPIVOT (v FOR n IN (url))", True),
+        ("WITH each AS (SELECT * FROM clicks UNPIVOT INCLUDE NULLS (v FOR n IN (url))) SELECT id, v FROM each", True),
+        ("SELECT id FROM clicks UNION ALL SELECT id FROM clicks", True),
+    ],
+)
+def test_which_select_may_make_several_rows_of_a_record(sql: str, expected: bool) -> None:
+    assert read(sql).multiplies is expected
+
+
 def test_the_state_hash_follows_the_shape_and_not_the_spelling() -> None:
     base = read("SELECT a AS k, sum(b) AS s FROM raw WHERE c > 1 GROUP BY a").state
     same = [
@@ -363,6 +406,8 @@ def test_a_table_beside_the_streams_is_noted() -> None:
         ("SELECT id FROM clicks LATERAL VIEW explode(url) t AS e", True),
         ("SELECT id FROM clicks LATERAL VIEW OUTER explode(url) t AS e", False),
         ("SELECT id, (SELECT max(x) FROM lake.a.b WHERE x > 1) AS m FROM clicks", False),
+        ("SELECT id, v FROM clicks UNPIVOT (v FOR n IN (url))", True),
+        ("SELECT id, v FROM clicks UNPIVOT INCLUDE NULLS (v FOR n IN (url))", False),
     ],
 )
 def test_what_may_leave_out_what_a_stream_brings_is_told(sql: str, filters: bool) -> None:

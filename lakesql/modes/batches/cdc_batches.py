@@ -41,7 +41,7 @@ from lakesql.modes.batches.feed_rows import (
 from lakesql.modes.batches.feed_views import UNSENT_WHEN, FeedViews
 from lakesql.modes.batches.memories import forget
 from lakesql.modes.batches.merge import Merge, insert_parts, merge_parts, remember_statement
-from lakesql.modes.batches.mirror import filled_rows, mirrored_rows, not_in_feed, truncates
+from lakesql.modes.batches.mirror import each_row, filled_rows, mirrored_parts, mirrored_rows, not_in_feed, truncates
 from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.cdc import Cdc
 from lakesql.names import BATCH_VIEW, DELETE, FILLED_VIEW, MARKED_AT, ONLY_MARKS, UNKNOWN
@@ -89,17 +89,13 @@ class CdcBatches(Batches):
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """One MERGE of the rows of the keys that have changed. What is deleted is remembered before it."""
         select, merge, marks = self.select, self._merge, self.config.marks
-        sequence, ratio = select.sequence, self.config.max_delete_ratio
+        ratio = self.config.max_delete_ratio
         moves = self.feed_views.key_changes
         landing = (*columns, MARKED_AT) if marks and columns is not None else columns
         aliases = ("deleted", "target") if merge.remembers else ("target",)
         return (
             *made_views(select),
-            MakeView(
-                "each batch: each key that has changed",
-                BATCH_VIEW,
-                mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
-            ),
+            MakeView("each batch: each key that has changed", BATCH_VIEW, self._changed_rows(columns)),
             *((CheckDeletes(BATCH_VIEW, ratio, self._deleted),) if ratio < 1 else ()),
             *((moves.remember(self._landed(columns)),) if moves else ()),
             ReadBounds(BATCH_VIEW, merge.keys),
@@ -155,12 +151,28 @@ class CdcBatches(Batches):
         """They follow their source."""
         return stored_until_changed("a mirror", is_of_feed=True)
 
+    def _changed_rows(self, columns: tuple[str, ...] | None) -> str:
+        """A row for each key that has changed. Where the SELECT makes one row of each, nothing is joined to find the
+        keys without one; `_fill_unsent` joins, where an update has not sent all values."""
+        select, marks = self.select, self.config.marks
+        if columns is not None and self._makes_each:
+            return each_row(select.feed_keys, select.sequence, columns)
+        return mirrored_rows(select.feed_keys, select.sequence, columns, bool(select.kept), marks)
+
+    @property
+    def _makes_each(self) -> bool:
+        """Whether each row of the source is one of the table, and each other key is of none."""
+        return self.select.query.keeps_each and not self.config.marks
+
     def _fill_unsent(self, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
         kept = {name: landed for name, landed in self._landed(columns).items() if landed}
         if not kept:
             return ()
-        marks = self.config.marks
-        filled = Bounded(filled_rows(self.select.model.table, self.select.feed_keys, kept, marks), ("stored",))
+        select, marks = self.select, self.config.marks
+        says_unsent: dict[str, str] = {}
+        if columns is not None and self._makes_each:
+            says_unsent = mirrored_parts(select.feed_keys, select.sequence, columns, keeps=True)
+        filled = Bounded(filled_rows(select.model.table, select.feed_keys, kept, marks, says_unsent), ("stored",))
         known = f"NOT {UNKNOWN} OR {ONLY_MARKS}" if marks else f"NOT {UNKNOWN}"
         when = f"{UNSENT_WHEN}: those from the table, read as {BATCH_VIEW} from there on"
         return (FillUnsent(when, BATCH_VIEW, filled, known, FILLED_VIEW),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from lakesql.compile.batch import POSITION_PLACE, TIME_PLACE
 from lakesql.compile.log_positions import is_unplaced, own_place
@@ -86,6 +87,16 @@ FROM touched
 LEFT JOIN {rows} AS made
 ON {match}"""
 
+_EACH = """\
+SELECT {columns},
+  false AS {delete}
+FROM {rows}
+UNION ALL
+SELECT {gone},
+  true
+FROM {changed}
+WHERE {change}.op NOT IN ('c', 'u', 'r')"""
+
 _NOT_IN_FEED = "WHEN NOT MATCHED BY SOURCE{older} THEN DELETE"
 
 _NOT_IN_FEED_MARKED = """\
@@ -94,13 +105,18 @@ WHEN NOT MATCHED BY SOURCE AND {marked_at} IS NULL{older} THEN UPDATE SET
 
 
 def filled_rows(
-    table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]], marks: bool = False
+    table: TableName,
+    keys: Mapping[str, str],
+    kept: Mapping[str, tuple[str, ...]],
+    marks: bool = False,
+    mirrored: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
-    """The rows of the view `_lakesql_batch` with the values from the table that no change of the batch has sent.
+    """The rows of the batch with the values from the table that no change of the batch has sent.
 
     Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not. `keys`
     are the columns of the feed's key, by the model's names for them. Of such a row that was deleted, a mirror that
-    `marks` it has nothing but that.
+    `marks` it has nothing but that. The rows, which say what they lack, are the last one of the `mirrored` parts of a
+    query; without these they are the view `_lakesql_batch`.
     """
     stored_key = column_of("stored", next(iter(keys)))
     outputs = {output: name for name, names in kept.items() for output in names}
@@ -118,14 +134,14 @@ def filled_rows(
         only_marks=_OR_UNKNOWN.format(only_marks=ONLY_MARKS, marked_at=MARKED_AT, unsent=UNSENT, stored_key=stored_key)
         if marks
         else "",
-        batch=BATCH_VIEW,
+        batch=list(mirrored)[-1] if mirrored else BATCH_VIEW,
         table=table_name(table),
         match="\n  AND ".join(
             f"{column_of('stored', key)} = coalesce(batch.{FROM}.{identifier(column)}, {column_of('batch', key)})"
             for key, column in keys.items()
         ),
     )
-    return query, ""
+    return with_query(mirrored, query), ""
 
 
 def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, marks: bool = False) -> str:
@@ -188,7 +204,35 @@ def mirrored_rows(
     keeps: bool = False,
     marks: bool = False,
 ) -> str:
-    """A row for each key that has changed: the one that the SELECT makes, or `_lakesql_delete` where it makes none.
+    """The query of `mirrored_parts`."""
+    *parts, (_, last) = mirrored_parts(keys, sequence, columns, keeps, marks).items()
+    return with_query(dict(parts), last)
+
+
+def each_row(keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...]) -> str:
+    """What `mirrored_rows` is of a SELECT that makes one row of each, where a change has sent all values: its rows, and
+    the keys without one."""
+    of_feed = {name.lower(): column for name, column in {**keys, **sequence}.items()}
+    gone = {column: of_feed.get(column.lower()) for column in columns}
+    return _EACH.format(
+        columns=",\n  ".join(map(identifier, columns)),
+        gone=",\n  ".join("NULL" if of_key is None else of_feed_column(of_key) for of_key in gone.values()),
+        delete=DELETE,
+        rows=ROWS_VIEW,
+        changed=CHANGED_VIEW,
+        change=CHANGE,
+    )
+
+
+def mirrored_parts(
+    keys: Mapping[str, str],
+    sequence: Mapping[str, str],
+    columns: tuple[str, ...] | None,
+    keeps: bool = False,
+    marks: bool = False,
+) -> dict[str, str]:
+    """A row for each key that has changed: the one that the SELECT makes, or `_lakesql_delete` where it makes none. The
+    last one of the parts of a query has them.
 
     `keys` are the columns of the feed's key, by the model's names for them, and `sequence` what orders its changes.
     `columns` are those that land, None where only Spark's analyzer knows them. Where the table `keeps` values that a
@@ -221,7 +265,7 @@ def mirrored_rows(
         rows=ROWS_VIEW,
         match="\n  AND ".join(f"{column_of('made', key)} = {column_of('touched', key)}" for key in keys),
     )
-    return with_query({"touched": touched}, made)
+    return {"touched": touched, "mirrored": made}
 
 
 def truncates(keys: tuple[str, ...]) -> str:
