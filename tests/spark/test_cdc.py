@@ -28,7 +28,8 @@ COLUMNS: dict[str, Any] = {
     "b": {"type": "string", "required": True},
     "v": "int",
 }
-SELECT = "SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0"
+EVERY = "SELECT a AS x, b AS y, v FROM {s}"
+SELECT = f"{EVERY} WHERE v >= 0"
 
 
 @dataclass
@@ -96,8 +97,12 @@ class Source:
         self._move(dict(zip(among, [*among[1:], among[0]], strict=True)), more)
 
     def expected(self) -> list[Row]:
-        found = [{"x": a, "y": b, "v": v} for (a, b), v in self.rows.items() if v is not None and v >= 0]
-        return sorted(found, key=by_key)
+        """The rows of `SELECT`."""
+        return [row for row in self.every() if row["v"] is not None and row["v"] >= 0]
+
+    def every(self) -> list[Row]:
+        """The rows of `EVERY`."""
+        return sorted(({"x": a, "y": b, "v": v} for (a, b), v in self.rows.items()), key=by_key)
 
     def _set(self, key: tuple[int, str], value: int | None) -> None:
         op, before = ("u", self._row(key)) if key in self.rows else ("c", None)
@@ -183,7 +188,8 @@ def test_the_table_is_the_select_over_the_source(
     project: Project, feed_seed: int, partitions: int, is_full: bool
 ) -> None:
     project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
-    project.model("m", SELECT, mode="cdc", keys=["x", "y"])
+    has_each = is_full == (partitions == 1)  # each row of the source is one of the table: it is made without a join
+    project.model("m", EVERY if has_each else SELECT, mode="cdc", keys=["x", "y"])
     source = Source(feed_seed, partitions, is_full)
     for _ in range(120):
         source.change()
@@ -191,7 +197,8 @@ def test_the_table_is_the_select_over_the_source(
         for place in range(partitions):
             project.record("s", [Fields(event) for at, event in batch if at == place], partition=place)
         project.run().check()
-    assert sorted(project.rows_without_spark("m"), key=by_key) == source.expected()
+    expected = source.every() if has_each else source.expected()
+    assert sorted(project.rows_without_spark("m"), key=by_key) == expected
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
 
 
