@@ -493,7 +493,8 @@ def _with_folders(row: Column, columns: T.StructType, contract: Contract) -> Col
 def _doubt(contract: Contract) -> Column | None:
     """Whether a value of a record may not be what was read of its text, as cheaply as that can be asked.
 
-    None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`.
+    None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`,
+    `_long_number`.
     """
     doubts: list[Column | None] = list(_long_decimals(contract))
     if contract.format == "csv":
@@ -601,7 +602,7 @@ def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
     elif contract.format == "csv" or contract.has_schema:
         faults += _header_faults(contract)
         faults.append(_unread(contract))
-    faults += _column_faults(contract, has_text=contract.format in ("json", "csv"))
+    faults += _column_faults(contract)
     if contract.unknown_fields != "ignore":
         unknown = F.col(UNKNOWN_FIELDS)
         faults.append(_RecordFault(is_undeclared(unknown, contract), UNDECLARED_FIELD, lambda: say_unknown(unknown)))
@@ -670,10 +671,10 @@ def _json_detail(contract: Contract) -> Column:
     return F.when(unread.holds, unread.detail()).otherwise(F.lit("more than one JSON value"))
 
 
-def _column_faults(contract: Contract, has_text: bool) -> list[_RecordFault]:
-    """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the text they stand in."""
+def _column_faults(contract: Contract) -> list[_RecordFault]:
+    """What is wrong with the values of a row that Spark has read."""
     row, faults = F.col(ROW), []
-    is_json_text, times_alone = has_text and contract.format == "json", has_text and _takes_times_alone(contract)
+    is_json, times_alone = contract.format == "json", _takes_times_alone(contract)
     for column in contract.columns:
         if column.is_counted:
             faults.append(_no_time(column))
@@ -685,15 +686,15 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_RecordFault]:
             if column.required:
                 faults.append(_missing(column.name))
             continue
-        path = f"$['{column.name}']" if is_json_text and "'" not in column.name else ""
+        path = f"$['{column.name}']" if is_json and "'" not in column.name else ""
         texts = F.col(_TEXTS)
         found = [
             _anywhere(row[column.name], column.type, path, _lossy),
-            _too_large(contract, column, has_text),
-            _anywhere(row[column.name], column.type, path, _decimal_test(contract, column, has_text)),
+            _too_large(contract, column),
+            _anywhere(row[column.name], column.type, path, _decimal_test(contract, column)),
             _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
         ]
-        if is_json_text:
+        if is_json:
             found.append(_anywhere(texts[column.name], column.type, "", _long_number))
             found.append(_anywhere(texts[column.name], column.type, "", _holds_comma))
             if column.decimals == "exact":
@@ -703,7 +704,7 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_RecordFault]:
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
             faults.append(_RecordFault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
-            faults.append(_missing_in_json(column.name) if is_json_text else _missing(column.name))
+            faults.append(_missing_in_json(column.name) if is_json else _missing(column.name))
     return faults
 
 
@@ -719,7 +720,7 @@ def _no_number(contract: Contract, column: ContractColumn) -> _RecordFault:
     what += f" and '{contract.csv.thousands}' in thousands" if contract.csv.thousands else ""
     text = F.col(ROW)[column.name]
     wrong = text.try_cast(column.type).isNull() | is_too_large(text, column.type)
-    if (is_long := _decimal_test(contract, column, has_text=True)(text, column.type, "")) is not None:
+    if (is_long := _decimal_test(contract, column)(text, column.type, "")) is not None:
         wrong |= is_long
     holds = F.coalesce(text.isNotNull() & wrong, F.lit(False))
     return _RecordFault(holds, UNPARSABLE, lambda: F.lit(f"{what}, or out of its range"))
@@ -784,14 +785,14 @@ WORD_FOR_NUMBER = r"""(?<=[:\[,\s])(?:"[-+]?(?:NaN|Infinity|INF)"|[-+]?(?:NaN|In
 """The words that stand for a double in JSON that is less than strict. One within a text is taken for one too."""
 
 
-def _too_large(contract: Contract, column: ContractColumn, has_text: bool) -> Column | None:
+def _too_large(contract: Contract, column: ContractColumn) -> Column | None:
     """Whether a number of a column, or one within it, became infinite because it is too large for its type.
 
     One that a word calls infinite is.
     """
-    if has_text and contract.format == "json":
+    if contract.format == "json":
         return _anywhere(F.col(_FINITE)[column.name], column.type, "", _is_infinite)
-    if has_text and contract.format == "csv":
+    if contract.format == "csv":
         return _anywhere(F.col(_TEXTS)[column.name], column.type, "", _is_infinite_number)
     return _anywhere(F.col(ROW)[column.name], column.type, "", _is_infinite)
 
@@ -831,9 +832,9 @@ def _is_long(text: Column, wanted: T.DataType, _path: str) -> Column | None:
     return ~is_exact(text, wanted.scale) if isinstance(wanted, T.DecimalType) else None
 
 
-def _decimal_test(contract: Contract, column: ContractColumn, has_text: bool) -> Test:
+def _decimal_test(contract: Contract, column: ContractColumn) -> Test:
     """Whether what was read in the place of a decimal does not fit: its text, or of JSON texts a wider decimal."""
-    is_wide = contract.format == "json" and has_text
+    is_wide = contract.format == "json"
     is_rounded = column.decimals == "round"
 
     def test(value: Column, wanted: T.DataType, _path: str) -> Column | None:
