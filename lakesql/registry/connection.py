@@ -18,6 +18,12 @@ Wire = Literal["confluent", "apicurio", "apicurio_headers"]
 and an id of 8 bytes, or in the header `apicurio.value.contentId` or `apicurio.value.globalId`, with nothing before the
 value."""
 
+ID_BYTES: Mapping[Wire, int] = {"confluent": 4, "apicurio": 8, "apicurio_headers": 8}
+"""How long an id is, behind its byte 0 or in a header."""
+
+CONTENT_HEADER, GLOBAL_HEADER = "apicurio.{side}.contentId", "apicurio.{side}.globalId"
+"""The headers that have the id of a key, or of a value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Registry:

@@ -235,6 +235,8 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
 
 def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
     """The tokens with one text for `'it''s'`, which has a quote in it for Spark. For sqlglot it is two texts."""
+    if "''" not in sql and '""' not in sql:
+        return tokens
     found: list[Token] = []
     for token in tokens:
         if found and is_doubled_quote(sql, found[-1], token):

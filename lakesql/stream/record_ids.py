@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from lakesql.registry.connection import Wire
+from lakesql.registry.connection import CONTENT_HEADER, GLOBAL_HEADER, ID_BYTES, Wire
 from lakesql.registry.registered import of_global
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.stream import Stream
 
 Side = Literal["key", "value"]
 
-_FRAMES: dict[Wire, int] = {"confluent": 5, "apicurio": 9, "apicurio_headers": 0}
-"""How many bytes stand before a key and a value."""
+
+def _frame(wire: Wire) -> int:
+    """How many bytes stand before a key and a value."""
+    return 0 if wire == "apicurio_headers" else 1 + ID_BYTES[wire]
 
 
 def find_ids(stream: Stream, record: RawRecord) -> Iterator[int]:
@@ -29,20 +31,24 @@ def find_ids(stream: Stream, record: RawRecord) -> Iterator[int]:
 
 def written_id(wire: Wire, side: Side, record: RawRecord) -> int | None:
     """The id of the schema of a record's key, or of its value; None where it names none."""
-    content = record.key if side == "key" else record.value
+    content = _content(side, record)
     if content is None:
         return None
-    if wire != "apicurio_headers":
-        end = _FRAMES[wire]
+    if end := _frame(wire):
         return int.from_bytes(content[1:end], "big") if content[:1] == b"\0" and len(content) >= end else None
-    headers = {name: value for name, value in reversed(record.headers) if value is not None and len(value) == 8}
-    if (found := headers.get(f"apicurio.{side}.contentId")) is not None:
+    headers = {
+        name: value for name, value in reversed(record.headers) if value is not None and len(value) == ID_BYTES[wire]
+    }
+    if (found := headers.get(CONTENT_HEADER.format(side=side))) is not None:
         return int.from_bytes(found, "big")
-    found = headers.get(f"apicurio.{side}.globalId")
+    found = headers.get(GLOBAL_HEADER.format(side=side))
     return None if found is None else of_global(int.from_bytes(found, "big"))
 
 
 def body_of(wire: Wire, side: Side, record: RawRecord) -> bytes:
     """What stands behind the id."""
-    content = record.key if side == "key" else record.value
-    return (content or b"")[_FRAMES[wire] :]
+    return (_content(side, record) or b"")[_frame(wire) :]
+
+
+def _content(side: Side, record: RawRecord) -> bytes | None:
+    return record.key if side == "key" else record.value

@@ -474,9 +474,7 @@ class Stream:
     @property
     def tells_columns(self) -> bool:
         """Whether its changes say which columns they have, by schemas beside them or in a registry."""
-        kind = self.record_format
-        has_schemas = kind.is_document or bool(self.registry)
-        return has_schemas and kind.tells_columns and self.record_envelope.says_columns
+        return _tells_columns(self.record_format, self.record_envelope, self.registry)
 
     @property
     def value_subject(self) -> str:
@@ -629,6 +627,12 @@ def _read_origin(options: _StreamOptions, node: Node) -> StreamOrigin:
     return UNSAID
 
 
+def _tells_columns(kind: RecordFormat, envelope: RecordEnvelope, registry: str) -> bool:
+    """Whether changes say which columns they have, by schemas beside them or in a registry."""
+    has_schemas = kind.is_document or bool(registry)
+    return has_schemas and kind.tells_columns and envelope.says_columns
+
+
 def _is_open(columns: tuple[Column, ...], options: _StreamOptions) -> bool:
     """Whether the columns are those that the schemas of records say, and no file of the project."""
     from lakesql.records.kinds_of_records import ENVELOPES
@@ -647,8 +651,7 @@ def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) 
     kind, envelope = FORMATS[options.format], ENVELOPES[options.envelope]
     if kind.column_type:
         return (Column("value", kind.column_type),)
-    has_schemas = kind.is_document or bool(options.registry)
-    if has_schemas and kind.tells_columns and origin.brings == "records" and envelope.says_columns:
+    if origin.brings == "records" and _tells_columns(kind, envelope, options.registry):
         return ()
     if options.registry and kind.schema_kind and not envelope.is_feed:
         return ()  # the project has the subject's schema

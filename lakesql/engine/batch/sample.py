@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -35,7 +34,7 @@ def preview_rows(
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int, tuple[tuple[str, int], ...]]:
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
     with changed_settings(session, settings_of_few(session)):
-        seen = Counter(_open_sample(session, select, bindings, brokers))
+        seen = _open_sample(session, select, bindings, brokers)
         rows = with_valid_text(session.sql(select.text), select, bindings, BatchCounters())
         landed = [name for name in rows.columns if not is_reserved(name)]
         # Through Arrow: times keep their zone, where rows would bring them in that of this process.
@@ -46,9 +45,10 @@ def preview_rows(
 
 def _open_sample(
     session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], brokers: Brokers
-) -> Iterator[str | None]:
-    """Make the view of each stream, of the first records that it has. Of each record why it is bad; None of good
-    ones."""
+) -> Counter[str | None]:
+    """Make the view of each stream, of the first records that it has. How many there are by why they are bad; None of
+    good ones."""
+    seen = Counter[str | None]()
     for binding in bindings:
         arrived = read_records(session, (binding,), brokers)
         check_file_types(session, arrived, (binding,))
@@ -57,5 +57,6 @@ def _open_sample(
         first = keep_rows(arrived.limit(RECORDS), RECORDS).rows
         (parsed,) = parse_streams(first, select, preview_schemas(first, of_files))
         records = keep_rows(parsed, RECORDS).rows
-        yield from (reason for (reason,) in records.select(f"{REJECTED}.reason").collect())
+        seen.update(reason for (reason,) in records.select(f"{REJECTED}.reason").collect())
         give_rows(session, select, binding, records, BatchCounters(), Moves(), with_deleted=False, are_few=True)
+    return seen

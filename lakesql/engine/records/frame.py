@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakesql.engine.records.cases import first_of
-from lakesql.registry.connection import Wire
+from lakesql.registry.connection import CONTENT_HEADER, GLOBAL_HEADER, ID_BYTES, Wire
 from lakesql.registry.registered import global_of, say_schema
 from lakesql.registry.schemas import StreamSchemas
 
@@ -17,10 +17,6 @@ SCHEMA = "_lakesql_schema"
 
 UNKNOWN_ID = "lakesql asks for schema "
 """Stands before the id in the error of a batch that has a record with an id which nobody has looked up yet."""
-
-CONTENT_HEADER, GLOBAL_HEADER = "apicurio.{side}.contentId", "apicurio.{side}.globalId"
-
-_ID_BYTES: dict[Wire, int] = {"confluent": 4, "apicurio": 8, "apicurio_headers": 8}
 
 
 def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
@@ -40,7 +36,7 @@ def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
 def written_id(schemas: StreamSchemas, side: str = "value") -> Column:
     """The id that stands in a record, as a number; NULL where none does."""
     named = _named(schemas, side)
-    first, written = F.substring(named, 1, 1), F.substring(named, 2, _ID_BYTES[schemas.wire])
+    first, written = F.substring(named, 1, 1), F.substring(named, 2, ID_BYTES[schemas.wire])
     number = F.conv(F.hex(written), 16, 10).try_cast("bigint")
     id_ = F.when(first == F.lit(_OF_CONTENT), number)
     if schemas.wire == "apicurio_headers":
@@ -56,12 +52,12 @@ def _named_by(wire: Wire, id_: int) -> bytes:
     """The bytes that say that it is this schema."""
     number = global_of(id_)
     if number is None:
-        return _OF_CONTENT + id_.to_bytes(_ID_BYTES[wire], "big")
-    return _OF_GLOBAL + number.to_bytes(_ID_BYTES[wire], "big")
+        return _OF_CONTENT + id_.to_bytes(ID_BYTES[wire], "big")
+    return _OF_GLOBAL + number.to_bytes(ID_BYTES[wire], "big")
 
 
 def _length(wire: Wire) -> int:
-    return 1 + _ID_BYTES[wire]
+    return 1 + ID_BYTES[wire]
 
 
 def _named(schemas: StreamSchemas, side: str) -> Column:
@@ -111,7 +107,7 @@ def nameless(schemas: StreamSchemas, side: str = "value") -> Column:
     content, of_global = CONTENT_HEADER.format(side=side), GLOBAL_HEADER.format(side=side)
     if schemas.wire == "apicurio_headers":
         return _headless(schemas, content, of_global)
-    said = f"it does not begin with a byte 0 and the {_ID_BYTES[schemas.wire]} bytes of a schema's id"
+    said = f"it does not begin with a byte 0 and the {ID_BYTES[schemas.wire]} bytes of a schema's id"
     in_header = _header(content).isNotNull() | _header(of_global).isNotNull()
     return F.when(in_header, F.lit(f"{said}; its header has one, which `wire: apicurio_headers` reads")).otherwise(said)
 

@@ -183,7 +183,7 @@ def split_documents(files: DataFrame) -> DataFrame:
 def split_arrays(lines: DataFrame) -> DataFrame:
     """The records of lines, `value`: the objects of an array of objects, and any other line as it stands."""
     whole = F.col("value").cast("binary")
-    text = F.when(F.col("value").cast("string").rlike(r"\A\s*+\["), _in_bytes(whole))
+    text = F.when(F.col("value").cast("string").rlike(r"\A\s*+\["), _in_bytes(F.col("value")))
     is_known = F.regexp_replace(text, F.lit(_OBJECTS), F.lit("0")).rlike(rf"\A\s*+{_LISTED}\s*+\z")
     objects = F.regexp_extract_all(text, F.lit(_OBJECTS), F.lit(1))
     items = F.transform(objects, lambda each: F.encode(each, "ISO-8859-1"))

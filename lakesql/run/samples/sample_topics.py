@@ -10,7 +10,7 @@ from lakesql.counts import count
 from lakesql.errors import UsageError
 from lakesql.registry.avro import Avro, parse_avro
 from lakesql.registry.connect_schema import connect_schema
-from lakesql.registry.connection import Registry
+from lakesql.registry.connection import Registry, Wire
 from lakesql.registry.registry_client import fetch_schema
 from lakesql.registry.schema_error import SchemaError
 from lakesql.run.samples.sample_files import Samples, csv_settings, samples_of
@@ -20,10 +20,11 @@ from lakesql.stream.contract_text import Setting
 from lakesql.stream.csv_dialect import find_dialect, read_rows
 from lakesql.stream.feed_schema import schema_fields
 from lakesql.stream.json_samples import parse_value
+from lakesql.stream.record_ids import body_of, written_id
 from lakesql.stream.recording import RawRecord
 
-FRAME = 5
-"""The byte 0 and the id of 4 bytes that the clients of a registry write before a value."""
+WIRE: Wire = "confluent"
+"""Where the values of a topic of which nothing is known may name their schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,7 @@ def sample_records(records: Sequence[RawRecord], format_: str, registry: NamedRe
 
 
 def _is_framed(record: RawRecord) -> bool:
-    value = record.value or b""
-    return value[:1] == b"\0" and len(value) > FRAME
+    return written_id(WIRE, "value", record) is not None and bool(body_of(WIRE, "value", record))
 
 
 def _sample_documents(records: Sequence[RawRecord], settings: Mapping[str, Setting]) -> Samples:
@@ -75,14 +75,14 @@ def _sample_documents(records: Sequence[RawRecord], settings: Mapping[str, Setti
 
 
 def _sample_framed(records: Sequence[RawRecord], registry: NamedRegistry | None) -> Samples:
-    bodies = [replace(each, value=(each.value or b"")[FRAME:]) for each in records]
+    bodies = [replace(each, value=body_of(WIRE, "value", each)) for each in records]
     if all((each.value or b"").lstrip()[:1] == b"{" for each in bodies):
         return _sample_documents(bodies, {"format": "json_schema"})
     if registry is None:
         what = "The values name schemas of a registry, and the target has no connection of type `registry`, or several."
         fix = "Add one to `connections`: `schemas: {type: registry, url: …}`; of several say which: --registry schemas."
         raise UsageError.of("no-samples", what, fix=fix)
-    newest = max(int.from_bytes((each.value or b"")[1:FRAME]) for each in records)
+    newest = max(written_id(WIRE, "value", each) or 0 for each in records)
     schema = _fetch(registry, newest)
     settings: dict[str, Setting] = {"format": "avro", "registry": registry.name}
     notes = (f"the columns are those of the schema {newest} of the registry",)
