@@ -258,7 +258,9 @@ def test_what_a_queue_is_refused_for(queued: Queued, moto: Moto, tmp_path: Path)
     assert conditions(caught.value) == ["unknown-queue"]
     with mock.patch.dict(sys.modules, {"boto3": None}), pytest.raises(LakesqlError) as caught:
         open_queue(known, "q")
-    assert conditions(caught.value) == ["extra-missing"] and "sqs" in str(caught.value)
+    (missing,) = caught.value.problems
+    assert missing.condition == "extra-missing"
+    assert "[sqs]" in missing.fix
     queued.make(notifications={"connection": "queues", "queue": "nowhere"})
     assert queued.project.run().conditions("m") == ["unknown-queue"]
 
