@@ -59,6 +59,10 @@ REPLACED = "\ufffd"
 SOURCE_TABLE = "_lakesql_source_table"
 """The table of the database whose change a record is, where all changes must be of one; NULL where it names none."""
 
+TABLE = "_lakesql_table"
+"""The table that a record is of, among those of a group that reads a topic once; '' where it is of none of these, and
+NULL where it may be of any."""
+
 UNKNOWN_TABLE = "_lakesql_unknown_table"
 """The value of a route that a record has, where nobody knows a table of it; else NULL."""
 

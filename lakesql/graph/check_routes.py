@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from lakesql.errors import Place, Problem, did_you_mean
 from lakesql.model.group import NAME_PARTS, ModelGroup
-from lakesql.stream.route_values import MOST_VALUES, route_type, text_columns
+from lakesql.stream.route_values import MOST_VALUES, may_look_for_values, route_type, text_columns
 from lakesql.stream.source_table import SourceTable
 from lakesql.stream.stream import Stream
 
@@ -52,16 +52,24 @@ def check_one_route(groups: Iterable[ModelGroup]) -> Iterator[Problem]:
             )
 
 
-def check_empty(group: ModelGroup) -> Iterator[Problem]:
+def check_empty(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
     """A route of whose values nothing is known: no table is made, whatever the topic has."""
-    if group.tables.route:
-        yield Problem(
-            "group-empty",
-            f"Group '{group.name}' has no table yet: no file declares a value of {group.tables.route}.",
-            "Nor has one of the newest records of the topic a text there, as far as it was looked at on this machine.",
-            f"`lakesql run` looks at it. Or declare one: source_tables: [{{stream: {group.stream}, name: …}}].",
-            group.place,
+    if not group.tables.route:
+        return
+    why = "Nor has one of the newest records of the topic a text there, as far as it was looked at on this machine."
+    fix = "`lakesql run` looks at it. Or declare one"
+    if not may_look_for_values(feed):
+        why = (
+            f"Records in format '{feed.format}' are read by Spark alone, and a table is found in the batch of another."
         )
+        fix = "Declare one, and the batches of its table find the others"
+    yield Problem(
+        "group-empty",
+        f"Group '{group.name}' has no table yet: no file declares a value of {group.tables.route}.",
+        why,
+        f"{fix}: source_tables: [{{stream: {group.stream}, name: …}}].",
+        group.place,
+    )
 
 
 def check_declared(group: ModelGroup, table: SourceTable) -> Iterator[Problem]:
@@ -93,20 +101,13 @@ def check_values(group: ModelGroup, tables: Iterable[SourceTable]) -> Iterator[P
 
 
 def _check_origin(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """What is read, where it begins, and whether a first look can tell which values there are."""
+    """What is read, and where it begins."""
     if feed.origin.brings != "records" or not feed.origin.find_topics(tuple):
         yield _problem(
             group,
             f"Stream '{feed.name}', of whose records '{group.name}' makes tables, names no topics.",
             "A table of a value that comes later reads the topic from its start.",
             "Name them: `topic` or `topics`.",
-        )
-    if not feed.record_format.is_document or feed.registry:
-        yield _problem(
-            group,
-            f"Stream '{feed.name}' has format '{feed.format}', and a route is looked for in records of JSON.",
-            "Which values there are is seen in the newest records, without Spark.",
-            "Write a model for each value: `WHERE event_type = 'order_created'`.",
         )
     if feed.start == "latest":
         yield _problem(

@@ -119,7 +119,7 @@ class _Making:
         places = _PlacesOfTables(group, feed, of_stream)
         added = [name for name, table in names.items() if self._add_table(group, places, name, table)]
         if not known:
-            self.remarks += check_empty(group)
+            self.remarks += check_empty(group, feed)
         self.groups.append(replace(group, members=tuple(f"{group.name}.{name}" for name in added)))
 
     def _known_tables(self, group: ModelGroup, of_stream: Sequence[SourceTable]) -> list[SourceTable]:

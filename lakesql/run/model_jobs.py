@@ -37,7 +37,7 @@ from lakesql.run.start.tables_read import check_tables
 from lakesql.run.streams.bind import BoundSelect, bind_select
 from lakesql.run.streams.found_values import new_members
 from lakesql.run.supervise import POLL_S
-from lakesql.run.together import GroupRounds, check_whole, consistent_group, seated_alone
+from lakesql.run.together import GroupRounds, Sharing, check_whole, consistent_group, seated_alone
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not
     from pyspark.sql import SparkSession
@@ -84,11 +84,13 @@ class ModelJobs:
     kept: dict[str, _Started] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
+    sharing: Sharing = field(init=False)
     rounds: GroupRounds = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with no round."""
-        rounds = GroupRounds(self.context, self._newest_manifest, self.continuous, self.leases.check)
+        """Begin with no round, and with nothing read for several models."""
+        object.__setattr__(self, "sharing", Sharing(self.selects))
+        rounds = GroupRounds(self.context, self._newest_manifest, self.continuous, self.leases.check, self.sharing)
         object.__setattr__(self, "rounds", rounds)
 
     def start(self, model: str, emit: Emit) -> Job | None:
@@ -176,6 +178,8 @@ class ModelJobs:
             self.selects[model] = compile_again(model, manifest)
         bound = self.selects[model] = context.current(self.selects[model], partial(compile_again, model))
         finish_rebuild(context, bound.select)
+        if model in self.prepared:  # its topics may have been made again since
+            self.sharing.clear(bound.select.model)
         sink = prepare_model(context, session, bound, checkpoint, self.prepared.get(model, ""))
         if self.continuous and not self.rests(model) and isinstance(bound.select.model.trigger, AvailableNow):
             emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
@@ -189,7 +193,7 @@ class ModelJobs:
         rests = self.rests(model.name)
         if sink.seat is None:
             ends_of = self.watch.ends_of if self.watch is not None else None
-            sink = seated_alone(sink, session, self.context.brokers, ends_of)
+            sink = seated_alone(sink, session, self.context.brokers, ends_of, self.sharing)
         query = ModelQuery(sink, takes_files=True, rests=rests)
         self.prepared[model.name] = query.sink.progress.checkpoint
         try:

@@ -12,12 +12,16 @@ from lakesql.clock import now_ms
 from lakesql.engine.ledger.commit import Publication, discard
 from lakesql.engine.ledger.commit_together import commit_of, publish_together
 from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.planned_files import name_some
+from lakesql.engine.sources.told_tables import table_of
 from lakesql.engine.sources.topic_places import TopicPlaces
 from lakesql.engine.sources.transactions import TransactionLog
+from lakesql.engine.spark.internals import can_share_rows
 from lakesql.engine.together.rounds import Rounds
 from lakesql.engine.together.seat import Seat
+from lakesql.engine.together.shared_topics import SharedTopics, TopicShare
 from lakesql.engine.together.topic_batches import TopicBatches
 from lakesql.engine.together.transaction_feed import GroupTopics, TransactionFeed
 from lakesql.errors import Problem, RunError
@@ -30,12 +34,14 @@ from lakesql.model.table_name import TableName
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.streams.found_columns import cluster_of
 from lakesql.source.cluster import Offsets
+from lakesql.source.origin import StreamOrigin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakesql.engine.batch.sink import Sink
     from lakesql.run.start.context import RunContext
+    from lakesql.run.streams.bind import BoundSelect
 
 
 def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:
@@ -51,7 +57,11 @@ def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:
 
 
 def seated_alone(
-    sink: Sink, session: SparkSession, brokers: Brokers, ends_of: Callable[[Iterable[str]], Offsets] | None
+    sink: Sink,
+    session: SparkSession,
+    brokers: Brokers,
+    ends_of: Callable[[Iterable[str]], Offsets] | None,
+    sharing: Sharing,
 ) -> Sink:
     """The query of one of a group's models with batches of its own; as it was where it does not read topics of one
     stream. `ends_of` says where topics ended when the model was woken, of those that have woken it."""
@@ -67,7 +77,45 @@ def seated_alone(
         seen = {} if ends_of is None else ends_of(topics)
         return seen if topics and seen.keys() == set(topics) else places.find_ends()
 
-    return replace(sink, seat=TopicBatches(places, look, binding.stream.max_per_batch))
+    share = sharing.share_of(sink.model, binding, session)
+    return replace(sink, seat=TopicBatches(places, look, binding.stream.max_per_batch, share))
+
+
+class Sharing:
+    """What the models of a run read of topics for several of them: those of one group that take one table each of the
+    same topics. `selects` are those of the run, as they are now."""
+
+    def __init__(self, selects: Mapping[str, BoundSelect]) -> None:
+        self._selects = selects
+        self._topics: dict[tuple[str, StreamOrigin], SharedTopics] = {}
+
+    def share_of(self, model: Model, binding: StreamBinding, session: SparkSession) -> TopicShare | None:
+        """A model's part; None where it reads alone."""
+        if model.member is None or not can_share_rows():
+            return None
+        group, origin = model.member.group, binding.stream.origin
+        tables = self._find_tables(group, origin)
+        if len(tables) < 2 or model.name not in tables:
+            return None
+        topics = self._topics.setdefault((group, origin), SharedTopics(partial(self._find_tables, group, origin)))
+        return TopicShare(topics, model.name, binding, session)
+
+    def clear(self, model: Model) -> None:
+        """Keep nothing of what a model's group has read: the model begins anew."""
+        for (group, _), topics in self._topics.items():
+            if model.member is not None and model.member.group == group:
+                topics.clear()
+
+    def _find_tables(self, group: str, origin: StreamOrigin) -> dict[str, str]:
+        found = {}
+        for name, bound in [*self._selects.items()]:
+            member, query = bound.select.model.member, bound.select.query
+            if member is None or member.group != group or query.stateful or len(bound.bindings) != 1:
+                continue
+            stream = bound.bindings[0].stream
+            if stream.origin == origin and (table := table_of(stream)):
+                found[name] = table
+        return found
 
 
 def check_whole(manifest: Manifest, models: Iterable[str]) -> None:
@@ -104,9 +152,10 @@ class GroupRounds:
         manifest: Callable[[], Manifest],
         continuous: bool,
         check_lease: Callable[[str], None],
+        sharing: Sharing,
     ) -> None:
         self._context, self._manifest, self._continuous = context, manifest, continuous
-        self._check_lease = check_lease
+        self._check_lease, self._sharing = check_lease, sharing
         self._given_up: set[str] = set()
         self._rounds: dict[str, Rounds] = {}
         self._feeds: dict[str, TransactionFeed] = {}
@@ -117,7 +166,8 @@ class GroupRounds:
         feed = self._feeds[group.name]
         (binding,) = sink.bindings
         places = TopicPlaces(session, self._context.brokers, binding, sink.model.name)
-        return replace(sink, seat=Seat(sink.model.name, places, rounds, lambda: feed.latest))
+        share = self._sharing.share_of(sink.model, binding, session)
+        return replace(sink, seat=Seat(sink.model.name, places, rounds, lambda: feed.latest, share))
 
     def give_up(self, group: ModelGroup) -> None:
         """A model has failed for good: none of its group goes on in a run that takes what is there."""

@@ -36,16 +36,26 @@ def _texts_in(path: str, kind: str) -> Iterator[str]:
         yield from _texts_in(f"{path}.{field.name}", field.type.text)
 
 
+def may_look_for_values(stream: Stream) -> bool:
+    """Whether the values of a route are read of records without Spark: of JSON, also behind the id of a schema, and of
+    what can be written in it by a schema of a registry."""
+    kind = stream.record_format
+    return kind.is_document or kind.is_framed or (kind.tells_columns and bool(stream.registry))
+
+
 def values_in(records: Iterable[RawRecord], stream: Stream, column: str) -> list[str]:
     """The values of a route that records of JSON have, in the order in which they came.
 
-    It is a first look, at texts alone: what a batch reads says which other values there are.
+    It is a first look, at texts alone: what a batch reads says which other values there are. Records whose schema was
+    of a registry have it beside them.
     """
     name, *fields = column.split(".")
     read_from = next(each for each in stream.columns if each.name.lower() == name.lower())
     found: dict[str, None] = {}
     for record in records:
         value = parse_value(record.key if read_from.is_in_key else record.value)
+        if stream.registry:
+            value = _member(value, "payload")
         for field in (read_from.key_field, *fields):
             value = _member(value, field)
         if isinstance(value, str):

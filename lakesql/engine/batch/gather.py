@@ -6,10 +6,8 @@ from enum import IntEnum
 
 from pyspark.sql import DataFrame
 
+from lakesql.engine.spark.changed_settings import FEW_RECORDS
 from lakesql.model.writing import TASK_RECORDS
-
-FEW_RECORDS = 1_000
-"""So many are no work at all: what takes time is to plan it, to generate code for it and to start each job."""
 
 FEW_BYTES = 2**16
 """A file of no more bytes is taken to have few records."""

@@ -45,7 +45,7 @@ class PlannedQuery:
         name: str,
         folder: str,
         batches: PlannedBatches,
-        write: Callable[[DataFrame, int], None],
+        write: Callable[[DataFrame | None, int], None],
         trigger: Trigger,
     ) -> None:
         self.name = name

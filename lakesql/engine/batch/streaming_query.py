@@ -24,7 +24,7 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
 from lakesql.engine.batch.waiting import find_waiting
-from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
+from lakesql.engine.batch.write import pass_batch, write_batch, write_dead_letter_batch
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.taken_files import TakenFiles
 from lakesql.engine.progress.unreadable import without_unreadable
@@ -273,15 +273,18 @@ class ModelQuery:
 
     def _handler(
         self, sink: Sink, write: BatchWriter, trigger: Trigger, session: SparkSession
-    ) -> Callable[[DataFrame, int], None]:
-        """What is done with each batch."""
+    ) -> Callable[[DataFrame | None, int], None]:
+        """What is done with each batch; None stands for one in which nothing is for the model."""
         batches = self._batches
         takes_all = isinstance(trigger, AvailableNow) and not self._rests
 
-        def handle(batch_rows: DataFrame, batch: int) -> None:
+        def handle(batch_rows: DataFrame | None, batch: int) -> None:
             if batches.stopping.is_set():
                 batches.was_stopped = True
                 raise _Stopped
+            if batch_rows is None:
+                pass_batch(sink, batch)
+                return
             batches.writing.add(sink.progress.identity.owner)
             try:
                 with ALLOCATOR_CLEANER.reading():

@@ -68,6 +68,12 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     return sink.schemas.write(sink, arrived, lambda known: _write_batch(known, arrived, batch))
 
 
+def pass_batch(sink: Sink, batch: int) -> None:
+    """Note a batch in which nothing is for the model, as who has read it for several has found."""
+    sink.reached("look-up")
+    sink.progress.note_empty(sink.progress.entry(batch))
+
+
 @dataclass(frozen=True, slots=True)
 class _NewBatch:
     """A batch that its table does not have yet: where it goes, its ledger entry, and the rows that are made of it."""

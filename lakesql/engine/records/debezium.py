@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.log_positions import LATE_READ, READ_BY_SNAPSHOT
-from lakesql.engine.records.parse import as_text, from_json
+from lakesql.engine.records.parse import as_text, from_json, with_stages
 from lakesql.engine.records.source_tables import table_of
 from lakesql.names import CORRUPT
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR, FieldSchema
@@ -89,6 +89,25 @@ def debezium_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[s
     each["kinds"] = kinds
     event = F.struct(*(value.alias(name) for name, value in each.items()))
     return [{READ: read}], F.when(found[CORRUPT].isNull(), event)
+
+
+def with_source(raw: DataFrame) -> DataFrame:
+    """Raw records with `_lakesql_read`: the `source` of the event in each, as `debezium_event` would find it, of which
+    no more is read. NULL where there is none."""
+    objects = [T.StructField(name, T.StructType([])) for name in ("after", "before", "transaction")]
+    source = T.StructType([T.StructField(name, T.StringType()) for name in ("db", "schema", "table", "collection")])
+    event = [*objects, T.StructField("op", T.StringType()), T.StructField("source", source)]
+    added = [
+        T.StructField("schema", T.StructType([])),
+        T.StructField("payload", T.StructType(event)),
+        T.StructField(CORRUPT, T.StringType()),
+    ]
+    read = from_json(F.col("value").cast("string"), T.StructType([*event, *added]))
+    found = F.col(READ)
+    is_wrapped = found["op"].isNull()
+    of_event = F.when(is_wrapped, found["payload"]["source"]).otherwise(found["source"])
+    is_event = found[CORRUPT].isNull() & (found["op"].isNotNull() | found["payload"]["op"].isNotNull())
+    return with_stages(raw, [{READ: read}, {READ: F.when(is_event, of_event)}])
 
 
 def by_name(fields: Column) -> Column:

@@ -6,7 +6,7 @@ Spark's own readers have the only say about what a value is. They pass over some
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal
@@ -178,13 +178,16 @@ class Contract:
         return self.format == "csv" and is_marked(column.type, self.csv)
 
 
-def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
+def parse_records(
+    raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False, beside: Sequence[str] = ()
+) -> DataFrame:
     """The contract's columns of raw records, `_record` with the fields of `keep` (if any), and `_lakesql_rejected`.
 
     `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`; batch or streaming.
     `_lakesql_rejected` is NULL on a good record; on a bad one it is a struct of `reason` and `RAW_FIELDS`; the other
     columns mean nothing. With `keep_raw` every record has its own raw fields too, as `_lakesql_raw`. Where the contract
-    takes tombstones, `_lakesql_tombstone` has the key of each; one whose key cannot be read is a bad record.
+    takes tombstones, `_lakesql_tombstone` has the key of each; one whose key cannot be read is a bad record. Columns of
+    `raw` that are named in `beside` stay as they are.
     """
     raw = _in_utf8(raw, contract)
     if contract.format == "csv":
@@ -207,7 +210,27 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON), _detail_now(contract)),
         *([F.col(TOMBSTONE_KEY)] if contract.tombstones else []),
+        *beside,
     )
+
+
+def with_column_of(raw: DataFrame, contract: Contract, column: str, name: str) -> DataFrame:
+    """Raw records with the value of one of the contract's columns, under `name`; NULL where a record is bad whatever
+    its other columns are.
+
+    Of JSON no other column is read. A record that another format cannot read without them has NULL too.
+    """
+    columns, key_columns = (
+        tuple(replace(each, required=False) for each in those) for those in (contract.columns, contract.key_columns)
+    )
+    if contract.format == "json":
+        columns = tuple(each for each in columns if each.name == column) or columns
+    one = replace(contract, columns=columns, key_columns=key_columns, tombstones="", unknown_fields="ignore")
+    read = parse_records(raw.withColumn(_ARRIVED, F.struct("*")), one, frozenset(), beside=[_ARRIVED])
+    return read.select(f"{_ARRIVED}.*", F.when(F.col(REJECTED).isNull(), F.col(identifier(column))).alias(name))
+
+
+_ARRIVED = "_lakesql_arrived"
 
 
 def _in_order(contract: Contract) -> list[Column]:

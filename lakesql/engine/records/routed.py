@@ -31,19 +31,28 @@ def routed(parsed: DataFrame, route: Route) -> DataFrame:
     """
     value = F.expr(field_path(route.column))
     is_tombstone = F.col(TOMBSTONE).isNotNull() if TOMBSTONE in parsed.columns else F.lit(False)
-    is_name = F.coalesce(F.length(value) <= LONGEST_VALUE, F.lit(False))
+    is_name = has_name(value)
     is_other = is_name & (value != route.value) & ~is_tombstone
     is_known = value.isin([route.value, *route.known])
-    is_taken = _fits(value, route.include) & ~_fits(value, route.exclude)
     reason = F.when(value.isNull(), F.lit(REQUIRED_MISSING)).when(~is_name, F.lit(UNPARSABLE))
     rejected = F.coalesce(F.col(REJECTED), F.when(reason.isNotNull() & ~is_tombstone, _rejected(parsed, reason)))
     return parsed.withColumns(
         {
             REJECTED: F.when(~is_other, rejected),
             IGNORED: is_other,
-            UNKNOWN_TABLE: F.when(is_other & ~is_known & is_taken, value),
+            UNKNOWN_TABLE: F.when(is_other & ~is_known & is_taken(value, route), value),
         }
     )
+
+
+def has_name(value: Column) -> Column:
+    """Whether a value can stand for a table."""
+    return F.coalesce(F.length(value) <= LONGEST_VALUE, F.lit(False))
+
+
+def is_taken(value: Column, route: Route) -> Column:
+    """Whether a value is one of those whose records the group takes."""
+    return _fits(value, route.include) & ~_fits(value, route.exclude)
 
 
 def route_detail(route: Route) -> str:

@@ -28,15 +28,36 @@ def is_of(source: Column, tables: Sequence[str]) -> Column:
     Each is `schema.table` or `database.schema.table`. The database is asked in the place of a schema where there is no
     schema, as in MySQL and MongoDB. `*` stands for any characters.
     """
-    database, table = F.coalesce(source["db"], F.lit("")), table_of(source)
-    parts = (database, F.coalesce(source["schema"], database), table)
-    return F.when(table.isNotNull(), reduce(or_, (_fits(parts, each) for each in tables)))
+    parts = _parts(source)
+    return F.when(table_of(source).isNotNull(), reduce(or_, (_fits(parts, each) for each in tables)))
+
+
+def which_of(source: Column, tables: Sequence[str]) -> Column:
+    """Which of these tables, of which none has a `*`, the event is of, as `is_of` asks it of each; '' of none. NULL
+    where it names no table, or where two of them may be meant."""
+    short, whole = _names(_parts(source))
+    is_short, is_whole = short.isin([*tables]), whole.isin([*tables])
+    is_both = is_short & is_whole & (short != whole)
+    found = F.when(is_short, short).when(is_whole, whole).otherwise(F.lit(""))
+    return F.when(table_of(source).isNotNull() & ~is_both, found)
+
+
+def _parts(source: Column) -> tuple[Column, Column, Column]:
+    """The database, the schema and the table of an event."""
+    database = F.coalesce(source["db"], F.lit(""))
+    return database, F.coalesce(source["schema"], database), table_of(source)
+
+
+def _names(parts: Sequence[Column]) -> tuple[Column, Column]:
+    """What a table may be called: `schema.table`, or with the database before it."""
+    return F.concat_ws(".", *parts[-2:]), F.concat_ws(".", *parts)
 
 
 def _fits(parts: Sequence[Column], table: str) -> Column:
     """Whether the last parts of a name are those of a table. The parts of a name without `*` may have dots."""
     if "*" not in table:
-        return (F.concat_ws(".", *parts[-2:]) == table) | (F.concat_ws(".", *parts) == table)
+        short, whole = _names(parts)
+        return (short == table) | (whole == table)
     wanted = table.split(".")
     return reduce(and_, map(_is, parts[-len(wanted) :], wanted))
 

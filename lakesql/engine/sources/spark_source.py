@@ -59,9 +59,9 @@ class PlannedBatches(Protocol):
         """Whether a batch is to be written that was planned before."""
         return True
 
-    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
-        """The raw records between two positions, the same whenever they are asked for. They are read until `held` is
-        closed."""
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
+        """The raw records between two positions, the same whenever they are asked for; None where none of them is for
+        this query. They are read until `held` is closed."""
         ...
 
     def finish(self) -> None:

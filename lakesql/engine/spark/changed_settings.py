@@ -13,6 +13,9 @@ NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
 """The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
 
+FEW_RECORDS = 1_000
+"""So many are no work at all: what takes time is to plan it, to generate code for it and to start each job."""
+
 _EVALUATION = "spark.sql.codegen.factoryMode"
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from lakesql.engine.ledger.commit import Publication
 from lakesql.engine.sources.topic_places import TopicPlaces
 from lakesql.engine.together.rounds import Rounds, Standing
+from lakesql.engine.together.shared_topics import TopicShare
 from lakesql.engine.together.topic_batches import TopicBatches
 from lakesql.ledger.entry import Snapshot
 from lakesql.source.cluster import Offsets
@@ -23,8 +24,10 @@ class Seat(TopicBatches):
     `latest` says where topics ended when they were looked at last.
     """
 
-    def __init__(self, model: str, places: TopicPlaces, rounds: Rounds, latest: Callable[[], Offsets]) -> None:
-        super().__init__(places, latest, limit=None)
+    def __init__(
+        self, model: str, places: TopicPlaces, rounds: Rounds, latest: Callable[[], Offsets], share: TopicShare | None
+    ) -> None:
+        super().__init__(places, latest, None, share)
         self._model, self._rounds = model, rounds
         rounds.join(model)
 
@@ -37,18 +40,21 @@ class Seat(TopicBatches):
         the first record there is notes first where."""
         if self._notes_start(position):
             return self._places.find_start()
-        return self._rounds.find_end(self._model, Standing(position))
+        end = self._rounds.find_end(self._model, Standing(position))
+        if end is not None and self._share is not None:
+            self._share.topics.plan(position, end)
+        return end
 
     def takes_again(self, position: Position, end: Position) -> bool:
         """Wait for the round that the batch is of."""
         return self._notes_start(position) or self._rounds.find_end(self._model, Standing(position, end)) is not None
 
-    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
         """The records between two places. As many models read and stage at a time as there are slots."""
         slot = self._rounds.slot()
         slot.acquire()
         held.callback(slot.release)
-        return self._places.read(start, end)
+        return super().read(start, end, held)
 
     def publish(self, publication: Publication) -> Snapshot:
         """Have a staged batch committed with those of the others. Raises what `Rounds.publish` raises."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame
 from lakesql.engine.ledger.commit import Publication, publish
 from lakesql.engine.sources.spark_source import PlannedBatches
 from lakesql.engine.sources.topic_places import TopicPlaces
+from lakesql.engine.together.shared_topics import LONGEST, TopicShare
 from lakesql.errors import TransientError
 from lakesql.ledger.entry import Snapshot
 from lakesql.progress.position import even_limit
@@ -27,11 +29,16 @@ class TopicBatches(PlannedBatches):
     """The batches of one model, each of at most `limit` records.
 
     `look` says where the topics end now. A stream that begins elsewhere than with the first record there is notes first
-    where, in a batch of no records.
+    where, in a batch of no records. `share` is the model's part in what is read for several; None where it reads alone.
     """
 
-    def __init__(self, places: TopicPlaces, look: Callable[[], Offsets], limit: int | None) -> None:
+    def __init__(
+        self, places: TopicPlaces, look: Callable[[], Offsets], limit: int | None, share: TopicShare | None = None
+    ) -> None:
+        if share is not None:
+            limit = min(limit or LONGEST, LONGEST)
         self._places, self._look, self._limit, self._size = places, look, limit, limit
+        self._share = share
         self._latest: Offsets = {}
 
     def find_last(self, position: Position) -> Position:
@@ -48,21 +55,27 @@ class TopicBatches(PlannedBatches):
         """Where the next batch ends; None where the topics have nothing more."""
         if self._notes_start(position):
             return self._places.find_start()
-        ends = numbered(self.find_last(position) if until is None else until)
+        if self._share is not None and (begun := self._share.topics.find_end(position)) is not None:
+            return begun
+        ends: Offsets = numbered(self.find_last(position) if until is None else until)
+        if self._share is not None:
+            ends = self._share.topics.meet(position, ends)
         starts = self._places.starts(numbered(position), ends)
         share = find_share(lag_of(starts, ends), self._size)
         if not any(any(each.values()) for each in share.values()):
             return None
-        return position_of(
+        end = position_of(
             {
                 topic: {number: begins + share[topic][number] for number, begins in partitions.items()}
                 for topic, partitions in starts.items()
             }
         )
+        return end if self._share is None else self._share.topics.plan(position, end)
 
-    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
+    def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
         """The records between two places."""
-        return self._places.read(start, end)
+        read = partial(self._places.read, start, end)
+        return read() if self._share is None else self._share.read(start, end, read)
 
     def publish(self, publication: Publication) -> Snapshot:
         """Commit a staged batch. Raises what `publish` of the ledger raises."""

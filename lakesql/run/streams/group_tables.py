@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from lakesql.errors import Place
 from lakesql.graph.load_manifest import GroupFeeds
 from lakesql.graph.manifest import Manifest
 from lakesql.project.codec import decoder, encode
+from lakesql.project.profiles import Target
+from lakesql.run.streams.bind import find_registry
 from lakesql.run.streams.events_in_json import in_json
 from lakesql.run.streams.found_columns import SAMPLE, cluster_of, newest_recorded, recorded_events
 from lakesql.run.streams.kafka_java import open_kafka
 from lakesql.run.streams.kept_streams import KeptStreams
 from lakesql.stream.found_tables import tables_in
-from lakesql.stream.route_values import MOST_VALUES, values_in
+from lakesql.stream.record_ids import body_of
+from lakesql.stream.recording import RawRecord
+from lakesql.stream.route_values import MOST_VALUES, may_look_for_values, values_in
 from lakesql.stream.source_table import SourceTable, tables_text
 from lakesql.stream.stream import Column, Stream
 
@@ -56,7 +61,7 @@ def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
             if (route := feeds.routes.get(stream.name)) is not None:
                 with open_broker(jvm, cluster) as broker:
                     newest = broker.read_newest(broker.find_topics(stream.origin, stream.place).values(), SAMPLE)
-                values.add(stream, values_in(newest, stream, route))
+                values.add(stream, _values_of(newest, stream, route, feeds.target))
                 continue
             whole = (*(table for table in kept.get(stream) if table.key), *feeds.declared)
             known = {table.topic for table in whole if table.stream == stream.name}
@@ -107,7 +112,8 @@ def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTa
     source = manifest.target.connections.get(stream.connection)
     if source is not None and source.recording is not None:
         if route:
-            return _tables_of_values(stream, values_in(newest_recorded(stream.origin, source.recording), stream, route))
+            newest = newest_recorded(stream.origin, source.recording)
+            return _tables_of_values(stream, _values_of(newest, stream, route, manifest.target, is_recorded=True))
         return tables_in(recorded_events(manifest.target, stream, source.recording), stream)
     cluster = cluster_of(manifest.target, stream)
     if cluster is None:
@@ -119,7 +125,7 @@ def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTa
         count = SAMPLE if route else PULLED * max(1, len(topics))
         newest = broker.read_newest(topics.values(), count)
         if route:
-            return _tables_of_values(stream, values_in(newest, stream, route))
+            return _tables_of_values(stream, _values_of(newest, stream, route, manifest.target))
         return tables_in(in_json(newest, stream, manifest.target), stream)
 
 
@@ -128,7 +134,22 @@ def _recorded_values(feeds: GroupFeeds, stream: Stream) -> list[str]:
     source = feeds.target.connections.get(stream.connection)
     folder = source.recording if source is not None else None
     records = newest_recorded(stream.origin, folder) if folder is not None else []
-    return values_in(records, stream, feeds.routes[stream.name])
+    return _values_of(records, stream, feeds.routes[stream.name], feeds.target, is_recorded=True)
+
+
+def _values_of(
+    records: Sequence[RawRecord], stream: Stream, route: str, target: Target, *, is_recorded: bool = False
+) -> list[str]:
+    """The values of a route that records have, where these say them without Spark, and without asking the registry of a
+    recording: none elsewhere."""
+    if not may_look_for_values(stream):
+        return []
+    if stream.record_format.is_framed:
+        wire = stream.wire
+        records = [replace(record, value=body_of(wire, "value", record)) for record in records]
+    elif stream.registry and is_recorded and not find_registry(target, stream).path:
+        return []
+    return values_in(in_json(records, stream, target, is_recorded=is_recorded), stream, route)
 
 
 def _tables_of_values(stream: Stream, values: Iterable[str]) -> list[SourceTable]:

@@ -1,0 +1,59 @@
+"""Of which of a group's tables the records of a topic are, told by a small part of each: before they are parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakesql.compile.quote import field_path
+from lakesql.engine.records.debezium import READ, with_source
+from lakesql.engine.records.parse import with_column_of
+from lakesql.engine.records.routed import has_name, is_taken
+from lakesql.engine.records.source_tables import which_of
+from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.names import TABLE
+from lakesql.stream.route import Route
+from lakesql.stream.stream import Stream
+
+_ROUTE = "_lakesql_route"
+
+
+def table_of(stream: Stream) -> str:
+    """The table, or the value of a route, whose records alone a stream takes of its topics, and which `with_tables` can
+    tell of a record; '' where it takes all, or where that is not told without reading the record."""
+    if stream.route is not None:
+        return stream.route.value
+    if len(stream.source_table) != 1 or not stream.tells_columns or stream.registry:
+        return ""
+    return stream.source_table[0] if "*" not in stream.source_table[0] else ""
+
+
+def with_tables(raw: DataFrame, binding: StreamBinding, tables: Sequence[str]) -> DataFrame:
+    """Raw records with `_lakesql_table`: which of these tables each is of, as `table_of` has them.
+
+    '' where it surely is of none of them, so that each would leave it out. NULL where it may be of any: who parses it
+    knows. `binding` is that of any of their streams, which differ by their tables alone.
+    """
+    route = binding.stream.route
+    if route is not None:
+        return _by_route(raw, binding, route, tables)
+    told = with_source(raw).withColumn(TABLE, which_of(F.col(READ), tables))
+    return told.drop(READ)
+
+
+def _by_route(raw: DataFrame, binding: StreamBinding, route: Route, tables: Sequence[str]) -> DataFrame:
+    name, *fields = route.column.split(".")
+    column = next(each for each in binding.stream.columns if each.name.lower() == name.lower())
+    read = with_column_of(raw, contract_of(binding), column.field, _ROUTE)
+    value = F.expr(field_path(".".join((_ROUTE, *fields))))
+    return read.withColumn(TABLE, _table_of(value, route, tables)).drop(_ROUTE)
+
+
+def _table_of(value: Column, route: Route, tables: Sequence[str]) -> Column:
+    """The table of a value. Of one that nobody knows, and that may get a table, each model of the group is to hear."""
+    is_known = value.isin([route.value, *route.known])
+    is_told = has_name(value) & (is_known | ~is_taken(value, route))
+    own = F.when(value.isin([*tables]), value).otherwise(F.lit(""))
+    return F.when(is_told, own)

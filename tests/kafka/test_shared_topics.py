@@ -1,0 +1,176 @@
+"""A topic that several models of a group read: it is read once for all of them, and each has what it would have read by
+itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from lakesql.engine.sources import topic_places
+from lakesql.events import BatchCommitted, Event
+from tests.kafka.test_groups import has, prefix_of, run_through
+from tests.servers.broker import Broker, Message
+from tests.spark.project import Project, Row
+from tests.spark.test_groups import KINDS, change, rows
+
+TABLES = ("orders", "users", "items", "notes")
+COLUMNS = {"id": "bigint", "header": "struct<kind: string>", "at": "timestamp"}
+BAD = (
+    b"x",
+    b"",
+    None,
+    b"5",
+    b"[]",
+    b'{"op": "c", "after": {"id": 1}}',
+    b'{"op": "c", "after": 5, "source": {"schema": "public", "table": "orders"}}',
+    b'{"op": null, "source": {"schema": "public", "table": "orders"}}',
+    b'{"op": "m", "source": {"schema": "public", "table": "users"}}',
+    b'{"op": "c", "after": {"id": "no number"}, "source": {"db": "shop", "schema": "public", "table": "users"}}',
+    b'{"op": "c", "after": {"id": 7}, "source": {"schema": "public", "table": "ord\\u0065rs"}, "source": 5}',
+    b'{"op": "c", "after": {"id": 7}, "source": "public.orders"}',
+    b'{"id": 1, "header": {"kind": "orders"}, "at": "no time"}',
+    b'{"id": 1, "header": {"kind": "users"}} and more',
+    b'{"id": "no number", "header": {"kind": "users"}}',
+    b'{"id": 1, "header": {"kind": "us\\u0065rs"}}',
+    b'{"id": 1, "header": {"kind": ""}}',
+    b'{"id": 1, "header": {"kind": null}}',
+    b'{"id": 1, "header": "users"}',
+    b'{"id": 1, "header": {"kind": 5}}',
+    b'\xff{"id": 1, "header": {"kind": "users"}}',
+    b'{"id": 1, "header": {"kind": "%s"}}' % (b"x" * 1_001),
+)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each stretch of topics is read."""
+    found: Counter[str] = Counter()
+    former = topic_places.read_between
+
+    def read(session: Any, connection: Any, start: Any, end: Any, **options: Any) -> Any:
+        found[json.dumps([start, end], sort_keys=True)] += 1
+        return former(session, connection, start, end, **options)
+
+    monkeypatch.setattr(topic_places, "read_between", read)
+    return found
+
+
+def declare(project: Project, broker: Broker, topic: str, of_feed: bool, max_per_batch: int | None = None) -> None:
+    """A group of the tables that one topic has: of a feed, or by a column."""
+    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    limit = {"max_per_batch": max_per_batch} if max_per_batch else {}
+    if of_feed:
+        project.stream("shop", envelope="debezium", connection="broker", topic=topic, **limit)
+        fields = [{"field": name, "type": kind["type"]} for name, kind in KINDS.items()]
+        known = [{"stream": "shop", "name": f"public.{name}", "key": ["id"], "fields": fields} for name in TABLES]
+        tables: dict[str, Any] = {"exclude": ["public.no"], "name": "{table}"}
+        project.model("g", "SELECT * FROM {shop}", mode="cdc", trigger="1 second", tables=tables)
+    else:
+        project.stream("shop", COLUMNS, key=["id"], connection="broker", topic=topic, **limit)
+        known = [{"stream": "shop", "name": name} for name in TABLES]
+        tables = {"route": "header.kind", "exclude": ["no", ""], "new_tables": "ignore"}
+        project.model("g", "SELECT id, at FROM {shop}", mode="append", trigger="1 second", tables=tables)
+    project.write("streams/tables.yml", json.dumps({"source_tables": known}))
+
+
+def some_record(random: Random, number: int, of_feed: bool) -> Message:
+    if random.random() < 0.15:
+        return Message(random.choice(BAD), b'{"id": 1}' if of_feed else None)
+    table = random.choice((*TABLES, "no", "other"))
+    if not of_feed:
+        return Message(json.dumps({"id": number, "header": {"kind": table}, "at": "2026-01-01T00:00:00Z"}).encode())
+    made = change(f"public.{table}", random.choice("ccud"), rows(random.randrange(20))[0])
+    made["value"]["payload"]["source"]["lsn"] = number
+    key = random.choice((made["key"]["payload"], made["key"]))
+    value = random.choice((made["value"]["payload"], made["value"]))
+    return Message(json.dumps(value).encode(), json.dumps(key).encode())
+
+
+def contents(project: Project) -> dict[str, list[Row]]:
+    """All rows, and all dead letters by their records."""
+    found = {}
+    for name in TABLES:
+        found[name] = project.rows(name) if project.has(name) else []
+        letters = project.rows(f"{name}__dead_letter") if project.has(f"{name}__dead_letter") else []
+        told = [{key: each[key] for key in ("reason", "partition", "offset")} for each in letters]
+        found[f"{name}, dead letters"] = sorted(told, key=lambda each: (each["partition"], each["offset"]))
+    return found
+
+
+@pytest.mark.parametrize("of_feed", [True, False], ids=["feed", "route"])
+def test_models_have_what_each_would_read_by_itself(
+    new_project: Callable[[], Project],
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    reads: Counter[str],
+    pytestconfig: pytest.Config,
+    of_feed: bool,
+) -> None:
+    random, topic = Random(f"{pytestconfig.getoption('--seed')} {of_feed}"), f"all-{of_feed}"
+    broker.create_topic(topic, 2)
+    together, alone = new_project(), new_project()
+    number, failures = 0, list[str]()
+    for _ in range(2):
+        size, limit = random.choice(((5, None), (60, None), (60, 25), (1_500, None), (1_500, 1_200)))
+        for project in (together, alone):
+            declare(project, broker, topic, of_feed, limit)
+        broker.produce(topic, [some_record(random, number + each, of_feed) for each in range(size)])
+        number += size
+        fails = random.choice(("", "look-up", "view", "stage", "publish"))
+
+        def reach(model: str, step: str, fails: str = fails) -> None:
+            if model == "g.users" and step == fails:
+                failures.append(step)
+                raise AssertionError("it fails here")
+
+        together.run(reached=reach, asks=True)
+    together.run(asks=True).check()
+    shared = max(reads.values())
+    with monkeypatch.context() as patch:
+        patch.setattr("lakesql.run.together.can_share_rows", lambda: False)
+        alone.run(asks=True).check()
+    assert contents(together) == contents(alone)
+    assert shared <= 1 + len(failures), "once for all, and again by a model that has failed"
+
+
+def test_a_table_that_has_nothing_writes_no_batch_and_goes_on(
+    new_project: Callable[[], Project], broker: Broker, request: pytest.FixtureRequest, reads: Counter[str]
+) -> None:
+    project, topic = new_project(), prefix_of(request)
+    broker.create_topic(topic, 1)
+    declare(project, broker, topic, of_feed=False)
+
+    def send(kind: str, *ids: int) -> None:
+        broker.produce(topic, [Message(json.dumps({"id": each, "header": {"kind": kind}}).encode()) for each in ids])
+
+    def is_there(table: str, *ids: int) -> Callable[[], bool]:
+        return has(project, table, [{"id": each, "at": None} for each in ids])
+
+    events: list[Event] = []
+    for name in TABLES:
+        send(name, 1)
+    steps = [
+        (lambda: all(is_there(name, 1)() for name in TABLES), lambda: send("users", 2)),
+        (is_there("users", 1, 2), lambda: send("users", 3)),
+        (is_there("users", 1, 2, 3), lambda: send("notes", 4)),
+        (is_there("notes", 1, 4), lambda: None),
+    ]
+    run_through(project, steps, events)
+    written = Counter(event.model for event in events if isinstance(event, BatchCommitted))
+    assert written == {"g.orders": 1, "g.users": 3, "g.items": 1, "g.notes": 2}
+    assert {*reads.values()} == {1}
+    send("orders", 5)
+    project.run(asks=True).check()
+    assert [row["id"] for row in project.rows("orders")] == [1, 5]
+
+
+@pytest.fixture(autouse=True)
+def _few_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """So few are kept that models which stay behind read for themselves."""
+    monkeypatch.setattr("lakesql.engine.together.shared_topics.MOST_KEPT", 6)
+    yield
