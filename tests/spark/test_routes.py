@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
 from lakesql.events import Noted
-from tests.spark.project import Fields, Project, Row
+from tests.spark.project import Fields, Project, Row, in_bytes, use_schema_folder
+from tests.spark.test_registry import framed
+from tests.spark.test_registry_feed import framed as avro_value
 from tests.spark.test_replay_letters import replay
 
 pytestmark = pytest.mark.long
@@ -64,6 +68,39 @@ def test_each_value_has_a_table_with_its_records(project: Project, mode: str) ->
         wanted = rows_of(events, kind)
         assert project.rows(name, "at") == (newest(wanted) if mode == "upsert" else wanted)
     assert not project.has("audit_x")
+
+
+SCHEMA = {"type": "record", "name": "E", "fields": [{"name": "id", "type": "long"}, {"name": "kind", "type": "string"}]}
+WRITERS: dict[str, Callable[[Row], bytes]] = {
+    "avro": lambda row: avro_value(1, SCHEMA, row),
+    "json_schema": lambda row: framed(1, json.dumps(row).encode()),
+    "csv": lambda row: f"{row['id']},{row['kind']}".encode(),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_records_of_other_formats_are_told_apart(project: Project, kind: str) -> None:
+    """Values of what is JSON, or can be, are seen at once; of the others the first is declared."""
+    use_schema_folder(project)
+    project.write("schemas/1.avsc", json.dumps(SCHEMA))
+    registry = {"registry": "schemas"} if kind == "avro" else {}
+    project.stream("events", {"id": "bigint", "kind": "string"}, format=kind, **registry)
+    project.model("ev", "SELECT id FROM {events}", mode="append", tables={"route": "kind", "exclude": ["no"]})
+    project.record("events", [in_bytes(WRITERS[kind]({"id": at, "kind": "ab"[at % 2]})) for at in range(6)])
+    if kind == "csv":
+        (warning,) = project.manifest().warnings
+        assert warning.condition == "group-empty"
+        assert "Declare one" in warning.fix
+        project.write("streams/more.yml", "source_tables: [{stream: events, name: b}]")
+    else:
+        assert [*project.manifest().models] == ["ev.a", "ev.b"]
+    project.run().check()
+    project.record("events", [in_bytes(WRITERS[kind]({"id": 7, "kind": "c"})), in_bytes(b"1")])
+    project.run().check()
+    found = {name: [row["id"] for row in project.rows(name, "id")] for name in "abc"}
+    assert found == {"a": [0, 2, 4], "b": [1, 3, 5], "c": [7]}
+    assert not project.has("no")
+    assert {len(project.rows(f"{name}__dead_letter")) for name in "abc"} == {1}
 
 
 def test_a_value_that_the_newest_records_do_not_have_gets_its_table_in_the_same_run(project: Project) -> None:

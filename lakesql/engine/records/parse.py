@@ -218,12 +218,13 @@ def with_column_of(raw: DataFrame, contract: Contract, column: str, name: str) -
     """Raw records with the value of one of the contract's columns, under `name`; NULL where a record is bad whatever
     its other columns are.
 
-    Of JSON no other column is read. A record that another format cannot read without them has NULL too.
+    Of JSON no other column is read. A record of another format that is bad by any of its columns has NULL too.
     """
-    columns, key_columns = (
-        tuple(replace(each, required=False) for each in those) for those in (contract.columns, contract.key_columns)
-    )
+    columns, key_columns = contract.columns, contract.key_columns
     if contract.format == "json":
+        columns, key_columns = (
+            tuple(replace(each, required=False) for each in those) for those in (columns, key_columns)
+        )
         columns = tuple(each for each in columns if each.name == column) or columns
     one = replace(contract, columns=columns, key_columns=key_columns, tombstones="", unknown_fields="ignore")
     read = parse_records(raw.withColumn(_ARRIVED, F.struct("*")), one, frozenset(), beside=[_ARRIVED])

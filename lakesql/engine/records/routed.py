@@ -23,13 +23,16 @@ LONGEST_VALUE = 1_000
 """How many characters a value may have that stands for a table: it is kept, and told, as a name."""
 
 
-def routed(parsed: DataFrame, route: Route) -> DataFrame:
+def routed(parsed: DataFrame, route: Route, *, names_fields: bool) -> DataFrame:
     """Parsed records, which have `_lakesql_raw`, with `_lakesql_ignored` and `_lakesql_unknown_table`.
 
-    Of a record of another table it is not asked whether it is bad. A tombstone has no value: it deletes the row of its
-    key in whichever table that is.
+    Of a record of another table it is not asked whether it is bad. Where records do not say which of their values is
+    which (not `names_fields`), a bad one has none: a field may be missing before it. A tombstone has no value: it
+    deletes the row of its key in whichever table that is.
     """
     value = F.expr(field_path(route.column))
+    if not names_fields:
+        value = F.when(F.col(REJECTED).isNull(), value)
     is_tombstone = F.col(TOMBSTONE).isNotNull() if TOMBSTONE in parsed.columns else F.lit(False)
     is_name = has_name(value)
     is_other = is_name & (value != route.value) & ~is_tombstone
