@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.servers.broker import Broker, Message
 from tests.spark.project import Project, Row
 from tests.spark.test_groups import KINDS, change, rows
 
-TABLES = ("orders", "users", "items", "notes")
+TABLES = ("orders", "users", "notes")
 COLUMNS = {"id": "bigint", "header": "struct<kind: string>", "at": "timestamp"}
 BAD = (
     b"x",
@@ -80,15 +80,16 @@ def declare(project: Project, broker: Broker, topic: str, of_feed: bool, max_per
 
 def some_record(random: Random, number: int, of_feed: bool) -> Message:
     if random.random() < 0.15:
-        return Message(random.choice(BAD), b'{"id": 1}' if of_feed else None)
+        return Message(random.choice(BAD), b'{"id": 1}' if of_feed else None, partition=1)
     table = random.choice((*TABLES, "no", "other"))
     if not of_feed:
         return Message(json.dumps({"id": number, "header": {"kind": table}, "at": "2026-01-01T00:00:00Z"}).encode())
-    made = change(f"public.{table}", random.choice("ccud"), rows(random.randrange(20))[0])
+    id_ = random.randrange(20)
+    made = change(f"public.{table}", random.choice("ccud"), rows(id_)[0])
     made["value"]["payload"]["source"]["lsn"] = number
     key = random.choice((made["key"]["payload"], made["key"]))
     value = random.choice((made["value"]["payload"], made["value"]))
-    return Message(json.dumps(value).encode(), json.dumps(key).encode())
+    return Message(json.dumps(value).encode(), json.dumps(key).encode(), partition=id_ % 2)
 
 
 def contents(project: Project) -> dict[str, list[Row]]:
@@ -114,9 +115,12 @@ def test_models_have_what_each_would_read_by_itself(
     random, topic = Random(f"{pytestconfig.getoption('--seed')} {of_feed}"), f"all-{of_feed}"
     broker.create_topic(topic, 2)
     together, alone = new_project(), new_project()
+    are_forgotten = random.random() < 0.3
+    if are_forgotten:  # models that stay behind read for themselves
+        monkeypatch.setattr("lakesql.engine.together.shared_topics.MOST_KEPT", 1)
     number, failures = 0, list[str]()
     for _ in range(2):
-        size, limit = random.choice(((5, None), (60, None), (60, 25), (1_500, None), (1_500, 1_200)))
+        size, limit = random.choice(((5, None), (60, 25), (1_500, None), (1_500, 1_200)))
         for project in (together, alone):
             declare(project, broker, topic, of_feed, limit)
         broker.produce(topic, [some_record(random, number + each, of_feed) for each in range(size)])
@@ -135,7 +139,7 @@ def test_models_have_what_each_would_read_by_itself(
         patch.setattr("lakesql.run.together.can_share_rows", lambda: False)
         alone.run(asks=True).check()
     assert contents(together) == contents(alone)
-    assert shared <= 1 + len(failures), "once for all, and again by a model that has failed"
+    assert are_forgotten or shared <= 1 + len(failures), "once for all, and again by a model that has failed"
 
 
 def test_a_table_that_has_nothing_writes_no_batch_and_goes_on(
@@ -162,15 +166,8 @@ def test_a_table_that_has_nothing_writes_no_batch_and_goes_on(
     ]
     run_through(project, steps, events)
     written = Counter(event.model for event in events if isinstance(event, BatchCommitted))
-    assert written == {"g.orders": 1, "g.users": 3, "g.items": 1, "g.notes": 2}
+    assert written == {"g.orders": 1, "g.users": 3, "g.notes": 2}
     assert {*reads.values()} == {1}
     send("orders", 5)
     project.run(asks=True).check()
     assert [row["id"] for row in project.rows("orders")] == [1, 5]
-
-
-@pytest.fixture(autouse=True)
-def _few_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """So few are kept that models which stay behind read for themselves."""
-    monkeypatch.setattr("lakesql.engine.together.shared_topics.MOST_KEPT", 6)
-    yield

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +18,8 @@ from pyspark.sql import functions as F
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.told_tables import with_tables
 from lakesql.engine.spark.changed_settings import FEW_RECORDS, changed_settings, settings_of_few
-from lakesql.engine.spark.kept_rows import KeptRows, keep_rows
+from lakesql.engine.spark.internals import in_session
+from lakesql.engine.spark.kept_rows import keep_rows
 from lakesql.names import TABLE
 from lakesql.source.cluster import Offsets, lag_of, numbered
 from lakesql.source.stream_state import Position
@@ -27,7 +27,7 @@ from lakesql.source.stream_state import Position
 LONGEST = 1_000_000
 """How many records a stretch has at most: those that are kept stand in the runner's memory, or on its disk."""
 
-MOST_KEPT = 16
+MOST_KEPT = 8
 """How many stretches are kept for models that have not taken theirs. What is behind them these read for themselves."""
 
 
@@ -40,7 +40,7 @@ class _SharedRead:
     end: Position
     waiting: set[str]
     tables: frozenset[str] = frozenset()
-    rows: KeptRows | None = None
+    rows: DataFrame | None = None
     present: frozenset[str | None] = frozenset()
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -116,7 +116,7 @@ class SharedTopics:
         if stretch.present.isdisjoint((table, None)):
             return None
         told = F.col(TABLE)
-        return stretch.rows.of(session).where(told.isNull() | (told == table)).drop(TABLE)
+        return in_session(stretch.rows, session).where(told.isNull() | (told == table)).drop(TABLE)
 
     def _tell_apart(
         self,
@@ -126,15 +126,19 @@ class SharedTopics:
         start: Position,
         read: Callable[[], DataFrame],
     ) -> None:
-        """Read a stretch, whose size is known where it does not begin with the first records that are there."""
+        """Read a stretch. Of one that does not begin with the first records that are there it is known how many it has
+        at most, and few are held by the driver."""
         size = sum(sum(each.values()) for each in lag_of(numbered(start), numbered(stretch.end)).values())
         are_few = start is not None and size <= FEW_RECORDS
         tables = frozenset(self._find_tables().values())
         told = with_tables(read(), binding, sorted(tables))
-        with changed_settings(session, settings_of_few(session)) if are_few else nullcontext():
-            rows = keep_rows(told.coalesce(1), size) if are_few else keep_rows(told)
-        found = rows.rows.select(TABLE)
-        found = found if rows.are_few else found.distinct()
+        if are_few:
+            with changed_settings(session, settings_of_few(session)):
+                rows = keep_rows(told.coalesce(1), size).rows
+            found = rows.select(TABLE)
+        else:
+            rows = told.localCheckpoint()
+            found = rows.select(TABLE).distinct()
         stretch.present = frozenset(row[0] for row in found.collect())
         stretch.tables, stretch.rows = tables, rows
 
