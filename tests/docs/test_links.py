@@ -15,6 +15,8 @@ ROOT = README.parent
 PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`((?:lakesql|tests|docs|bench|models|streams|macros)/[\w./-]+)`")
 
 
@@ -39,6 +41,15 @@ def test_named_files_and_tests_are_there(page: Path) -> None:
             assert name in functions(ROOT / path), f"{path}::{name}"
     for path in FILE.findall(text):
         assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_level_of_headings_is_left_out(page: Path) -> None:
+    """Who hears a page, and does not see it, goes from heading to heading."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text("utf-8")))
+    levels = [0, *(len(marks) for marks, _ in headings)]
+    skipped = [text for (_, text), above, own in zip(headings, levels, levels[1:], strict=False) if own > above + 1]
+    assert skipped == []
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
