@@ -90,12 +90,11 @@ class Sharing:
         self._topics: dict[tuple[str, StreamOrigin], SharedTopics] = {}
 
     def share_of(self, model: Model, binding: StreamBinding, session: SparkSession) -> TopicShare | None:
-        """A model's part; None where it reads alone."""
+        """A model's part, if others may come beside it; None where it reads alone."""
         if model.member is None or not can_share_rows():
             return None
         group, origin = model.member.group, binding.stream.origin
-        tables = self._find_tables(group, origin)
-        if len(tables) < 2 or model.name not in tables:
+        if model.name not in self._find_tables(group, origin):
             return None
         topics = self._topics.setdefault((group, origin), SharedTopics(partial(self._find_tables, group, origin)))
         return TopicShare(topics, model.name, binding, session)

@@ -27,14 +27,20 @@ DEPOSIT = 100
 class Bank:
     """Writes the changes of transfers from accounts of one table to those of the other, and when each is over."""
 
-    def __init__(self, broker: Broker, prefix: str, partitions: int = 1, seed: int = 0) -> None:
-        self.broker, self.prefix = broker, prefix
+    def __init__(
+        self, broker: Broker, prefix: str, partitions: int = 1, seed: int = 0, *, has_one_topic: bool = False
+    ) -> None:
+        self.broker, self.prefix, self.has_one_topic = broker, prefix, has_one_topic
         self.balances = {table: dict.fromkeys(range(ACCOUNTS), DEPOSIT) for table in TABLES}
         self.number = 0
         self.chance = random.Random(seed)
-        for table in TABLES:
-            broker.create_topic(f"{prefix}.public.{table}", partitions)
+        for topic in sorted({self.topic_of(table) for table in TABLES}):
+            broker.create_topic(topic, partitions)
         broker.create_topic(f"{prefix}.transaction", 1)
+
+    def topic_of(self, table: str) -> str:
+        """The topic that has the changes of a table."""
+        return f"{self.prefix}.all" if self.has_one_topic else f"{self.prefix}.public.{table}"
 
     @property
     def total(self) -> int:
@@ -89,7 +95,7 @@ class Bank:
 
     def send(self, table: str, event: Any) -> None:
         message = Message(json.dumps(event["value"]).encode(), json.dumps(event["key"]).encode())
-        self.broker.produce(f"{self.prefix}.public.{table}", [message])
+        self.broker.produce(self.topic_of(table), [message])
 
     def end(self, name: str, tables: Sequence[str]) -> None:
         """Say that a transaction is over."""
@@ -104,8 +110,8 @@ class Bank:
 
 
 def mirror(project: Project, prefix: str, **options: Any) -> None:
-    """A group that mirrors the bank's tables."""
-    project.stream("bank", envelope="debezium", connection="broker", pattern=rf"{prefix}\.public\..*")
+    """A group that mirrors the bank's tables, of topics of their own or of one."""
+    project.stream("bank", envelope="debezium", connection="broker", pattern=rf"{prefix}\.(public\..*|all)")
     config = {"mode": "cdc", "trigger": "1 second", "tables": {}, "consistent": True, **options}
     project.model("bank", "SELECT * FROM {bank}", **config)
 

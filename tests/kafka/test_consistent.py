@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +82,27 @@ def test_all_tables_of_a_round_are_committed_at_once(
         project.run(asks=True).check()
     assert seen == [(len(TABLES), bank.total)] * 3
     assert balances(project) == bank.balances
+
+
+def test_tables_of_one_topic_are_committed_at_once(
+    project: Project, broker: Broker, prefix: str, reads: Counter[str]
+) -> None:
+    bank = Bank(broker, prefix, has_one_topic=True)
+    project.stream("bank", envelope="debezium", connection="broker", topic=f"{prefix}.all")
+    bank.open_accounts()
+    bank.transfer(count=2)
+    project.run(asks=True).check()
+    bank.transfer(count=3)
+    begun = bank.begin()
+    bank.send(*begun[1][0])
+    before = {table: dict(found) for table, found in balances(project).items()}
+    project.run(asks=True).check()
+    assert balances(project) != before
+    assert total(balances(project)) == bank.total
+    bank.finish_rest(begun)
+    project.run(asks=True).check()
+    assert balances(project) == bank.balances
+    assert {*reads.values()} == {1}
 
 
 def test_a_part_of_the_group_is_not_run_nor_built(project: Project, bank: Bank) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.sources import topic_places
 from lakesql.events import BatchCommitted, Event
 from tests.kafka.test_groups import has, prefix_of, run_through
 from tests.servers.broker import Broker, Message
@@ -44,20 +43,6 @@ BAD = (
     b'\xff{"id": 1, "header": {"kind": "users"}}',
     b'{"id": 1, "header": {"kind": "%s"}}' % (b"x" * 1_001),
 )
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each stretch of topics is read."""
-    found: Counter[str] = Counter()
-    former = topic_places.read_between
-
-    def read(session: Any, connection: Any, start: Any, end: Any, **options: Any) -> Any:
-        found[json.dumps([start, end], sort_keys=True)] += 1
-        return former(session, connection, start, end, **options)
-
-    monkeypatch.setattr(topic_places, "read_between", read)
-    return found
 
 
 def declare(project: Project, broker: Broker, topic: str, of_feed: bool, max_per_batch: int | None = None) -> None:

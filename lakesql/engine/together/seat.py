@@ -41,8 +41,8 @@ class Seat(TopicBatches):
         if self._notes_start(position):
             return self._places.find_start()
         end = self._rounds.find_end(self._model, Standing(position))
-        if end is not None and self._share is not None:
-            self._share.topics.plan(position, end)
+        if end is not None and self._shared is not None:
+            self._shared.plan(position, end)
         return end
 
     def takes_again(self, position: Position, end: Position) -> bool:

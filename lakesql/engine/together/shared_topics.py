@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,7 +27,7 @@ from lakesql.source.cluster import Offsets, lag_of, numbered
 from lakesql.source.stream_state import Position
 
 LONGEST = 1_000_000
-"""How many records a stretch has at most: those that are kept stand in the runner's memory, or on its disk."""
+"""How many records a stretch has at most: those that are kept stand in the memory of executors, or on their disks."""
 
 MOST_KEPT = 8
 """How many stretches are kept for models that have not taken theirs. What is behind them these read for themselves."""
@@ -35,13 +37,16 @@ MOST_KEPT = 8
 class _SharedRead:
     """The records between two places, of which `rows` have `_lakesql_table`, once they are read. `present` are the
     tables that they are of, None among them where some may be of any, and `tables` those that were looked for.
-    `waiting` are the models that have not taken theirs."""
+    `waiting` are the models that have not taken theirs, and `readers` is how many batches read them just now. Once it
+    `is_over`, no other does."""
 
     end: Position
     waiting: set[str]
     tables: frozenset[str] = frozenset()
     rows: DataFrame | None = None
     present: frozenset[str | None] = frozenset()
+    readers: int = 0
+    is_over: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -56,10 +61,15 @@ class SharedTopics:
         self._lock = threading.Lock()
         self._stretches: dict[str, _SharedRead] = {}
 
+    def are_several(self) -> bool:
+        """Whether there is a second model, with which anything could be shared."""
+        return len(self._find_tables()) > 1
+
     def clear(self) -> None:
         """Keep nothing: a model begins anew, whose topics may have been made again since."""
         with self._lock:
-            self._stretches.clear()
+            for key in [*self._stretches]:
+                self._end(key)
 
     def find_end(self, position: Position) -> Position:
         """Where the stretch ends that begins at a position; None where none does."""
@@ -83,71 +93,79 @@ class SharedTopics:
     def plan(self, position: Position, end: Position) -> Position:
         """Where the stretch ends that begins there: as another model has said meanwhile, or at `end`."""
         with self._lock:
-            models = set(self._find_tables())
-            found = self._stretches.setdefault(_key(position), _SharedRead(end, models))
+            found = self._stretches.setdefault(_key(position), _SharedRead(end, {*self._find_tables()}))
             while len(self._stretches) > MOST_KEPT:
-                self._stretches.pop(next(iter(self._stretches)))
+                self._end(next(iter(self._stretches)))
             return found.end
 
     def read(
-        self,
-        model: str,
-        binding: StreamBinding,
-        session: SparkSession,
-        start: Position,
-        end: Position,
-        read: Callable[[], DataFrame],
+        self, share: TopicShare, start: Position, end: Position, held: ExitStack, read: Callable[[], DataFrame]
     ) -> DataFrame | None:
-        """The records between two places that may be of the model's table; None where there are none.
+        """The records between two places that may be of a model's table, for as long as `held` is open; None where
+        there are none.
 
         They are all of `read` where the stretch is not shared.
         """
-        with self._lock:
-            stretch = self._stretches.get(_key(start))
-        table = self._find_tables().get(model)
-        if stretch is None or stretch.end != end or table is None:
+        table, stretch = self._find_tables().get(share.model), self._begin(start, end)
+        if stretch is None:
             return read()
+        held.callback(self._leave, stretch)
         with stretch.lock:
             if stretch.rows is None:
-                self._tell_apart(stretch, binding, session, start, read)
-        self._take(model, start, stretch)
-        if table not in stretch.tables or stretch.rows is None:
+                self._tell_apart(stretch, share, start, read)
+        self._take(share.model, start, stretch)
+        if table is None or table not in stretch.tables or stretch.rows is None:
             return read()
         if stretch.present.isdisjoint((table, None)):
             return None
         told = F.col(TABLE)
-        return in_session(stretch.rows, session).where(told.isNull() | (told == table)).drop(TABLE)
+        return in_session(stretch.rows, share.session).where(told.isNull() | (told == table)).drop(TABLE)
 
     def _tell_apart(
-        self,
-        stretch: _SharedRead,
-        binding: StreamBinding,
-        session: SparkSession,
-        start: Position,
-        read: Callable[[], DataFrame],
+        self, stretch: _SharedRead, share: TopicShare, start: Position, read: Callable[[], DataFrame]
     ) -> None:
         """Read a stretch. Of one that does not begin with the first records that are there it is known how many it has
         at most, and few are held by the driver."""
         size = sum(sum(each.values()) for each in lag_of(numbered(start), numbered(stretch.end)).values())
-        are_few = start is not None and size <= FEW_RECORDS
         tables = frozenset(self._find_tables().values())
-        told = with_tables(read(), binding, sorted(tables))
-        if are_few:
-            with changed_settings(session, settings_of_few(session)):
-                rows = keep_rows(told.coalesce(1), size).rows
-            found = rows.select(TABLE)
+        rows = with_tables(read(), share.binding, sorted(tables))
+        if start is not None and size <= FEW_RECORDS:
+            with changed_settings(share.session, settings_of_few(share.session)):
+                rows = keep_rows(rows.coalesce(1), size).rows
+            found = rows.select(TABLE).collect()
         else:
-            rows = told.localCheckpoint()
-            found = rows.select(TABLE).distinct()
-        stretch.present = frozenset(row[0] for row in found.collect())
+            rows.persist(StorageLevel.MEMORY_AND_DISK)
+            found = rows.select(TABLE).distinct().collect()
+        stretch.present = frozenset(row[0] for row in found)
         stretch.tables, stretch.rows = tables, rows
+
+    def _begin(self, start: Position, end: Position) -> _SharedRead | None:
+        """The stretch between two places, with one reader more; None where there is none."""
+        with self._lock:
+            stretch = self._stretches.get(_key(start))
+            if stretch is None or stretch.end != end:
+                return None
+            stretch.readers += 1
+            return stretch
 
     def _take(self, model: str, start: Position, stretch: _SharedRead) -> None:
         """The model has its part: once all have theirs, nobody keeps the stretch."""
         with self._lock:
             stretch.waiting.discard(model)
             if not stretch.waiting and self._stretches.get(_key(start)) is stretch:
-                del self._stretches[_key(start)]
+                self._end(_key(start))
+
+    def _leave(self, stretch: _SharedRead) -> None:
+        """A batch has read what it had of a stretch."""
+        with self._lock:
+            stretch.readers -= 1
+            _let_go(stretch)
+
+    def _end(self, key: str) -> None:
+        """No batch begins to read this stretch any more."""
+        stretch = self._stretches.pop(key)
+        stretch.is_over = True
+        _let_go(stretch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +177,11 @@ class TopicShare:
     binding: StreamBinding
     session: SparkSession
 
-    def read(self, start: Position, end: Position, read: Callable[[], DataFrame]) -> DataFrame | None:
-        """As `SharedTopics.read`."""
-        return self.topics.read(self.model, self.binding, self.session, start, end, read)
+
+def _let_go(stretch: _SharedRead) -> None:
+    """Free what nobody reads any more."""
+    if stretch.is_over and not stretch.readers and stretch.rows is not None:
+        stretch.rows.unpersist()
 
 
 def _key(position: Position) -> str:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from lakesql.engine.ledger.commit import Publication, publish
 from lakesql.engine.sources.spark_source import PlannedBatches
 from lakesql.engine.sources.topic_places import TopicPlaces
-from lakesql.engine.together.shared_topics import LONGEST, TopicShare
+from lakesql.engine.together.shared_topics import LONGEST, SharedTopics, TopicShare
 from lakesql.errors import TransientError
 from lakesql.ledger.entry import Snapshot
 from lakesql.progress.position import even_limit
@@ -35,8 +35,6 @@ class TopicBatches(PlannedBatches):
     def __init__(
         self, places: TopicPlaces, look: Callable[[], Offsets], limit: int | None, share: TopicShare | None = None
     ) -> None:
-        if share is not None:
-            limit = min(limit or LONGEST, LONGEST)
         self._places, self._look, self._limit, self._size = places, look, limit, limit
         self._share = share
         self._latest: Offsets = {}
@@ -46,20 +44,22 @@ class TopicBatches(PlannedBatches):
         (`topic-recreated`) where one ends before the place up to which it was read."""
         self._latest = self._look()
         _check_behind(numbered(position), self._latest)
-        if self._limit is not None:
+        limit = self._limit if self._shared is None else min(self._limit or LONGEST, LONGEST)
+        if limit is not None:
             left = lag_of(self._places.starts(numbered(position), self._latest), self._latest)
-            self._size = even_limit(sum(sum(each.values()) for each in left.values()), self._limit)
+            self._size = even_limit(sum(sum(each.values()) for each in left.values()), limit)
         return position_of(self._latest)
 
     def find_end(self, position: Position, until: Position) -> Position:
         """Where the next batch ends; None where the topics have nothing more."""
         if self._notes_start(position):
             return self._places.find_start()
-        if self._share is not None and (begun := self._share.topics.find_end(position)) is not None:
+        shared = self._shared
+        if shared is not None and (begun := shared.find_end(position)) is not None:
             return begun
         ends: Offsets = numbered(self.find_last(position) if until is None else until)
-        if self._share is not None:
-            ends = self._share.topics.meet(position, ends)
+        if shared is not None:
+            ends = shared.meet(position, ends)
         starts = self._places.starts(numbered(position), ends)
         share = find_share(lag_of(starts, ends), self._size)
         if not any(any(each.values()) for each in share.values()):
@@ -70,12 +70,12 @@ class TopicBatches(PlannedBatches):
                 for topic, partitions in starts.items()
             }
         )
-        return end if self._share is None else self._share.topics.plan(position, end)
+        return end if shared is None else shared.plan(position, end)
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
         """The records between two places."""
         read = partial(self._places.read, start, end)
-        return read() if self._share is None else self._share.read(start, end, read)
+        return read() if self._share is None else self._share.topics.read(self._share, start, end, held, read)
 
     def publish(self, publication: Publication) -> Snapshot:
         """Commit a staged batch. Raises what `publish` of the ledger raises."""
@@ -87,6 +87,11 @@ class TopicBatches(PlannedBatches):
             return {}
         latest = position_of(self._latest)
         return {"endOffset": position, "latestOffset": {topic: latest.get(topic, {}) for topic in position}}
+
+    @property
+    def _shared(self) -> SharedTopics | None:
+        """What is read for several models, if there is another one now."""
+        return self._share.topics if self._share is not None and self._share.topics.are_several() else None
 
     def _notes_start(self, position: Position) -> bool:
         return position is None and not self._places.begins_early()
