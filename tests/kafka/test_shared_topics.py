@@ -66,7 +66,10 @@ def declare(project: Project, broker: Broker, topic: str, of_feed: bool, max_per
 def some_record(random: Random, number: int, of_feed: bool) -> Message:
     if random.random() < 0.15:
         return Message(random.choice(BAD), b'{"id": 1}' if of_feed else None, partition=1)
-    table = random.choice((*TABLES, "no", "other"))
+    return good_record(random, random.choice((*TABLES, "no", "other")), number, of_feed)
+
+
+def good_record(random: Random, table: str, number: int, of_feed: bool) -> Message:
     if not of_feed:
         return Message(json.dumps({"id": number, "header": {"kind": table}, "at": "2026-01-01T00:00:00Z"}).encode())
     id_ = random.randrange(20)
@@ -103,7 +106,8 @@ def test_models_have_what_each_would_read_by_itself(
     are_forgotten = random.random() < 0.3
     if are_forgotten:  # models that stay behind read for themselves
         monkeypatch.setattr("lakesql.engine.together.shared_topics.MOST_KEPT", 1)
-    number, failures = 0, list[str]()
+    number, failures = len(TABLES), list[str]()
+    broker.produce(topic, [good_record(random, table, at, of_feed) for at, table in enumerate(TABLES)])
     for _ in range(2):
         size, limit = random.choice(((5, None), (60, 25), (1_500, None), (1_500, 1_200)))
         for project in (together, alone):
