@@ -263,7 +263,7 @@ def test_a_model_that_rests_is_prepared_once_unless_another_runner_has_had_it(
         prepared.append(bound.select.model.name)
         return prepare_model(context, session, bound, *others)
 
-    monkeypatch.setattr("lakesql.run.models.prepare_model", prepare)
+    monkeypatch.setattr("lakesql.run.model_jobs.prepare_model", prepare)
     send("orders", "c", *rows(1))
     send("users", "c", *rows(1))
     names = ["mirror.public_orders", "mirror.public_users"]
