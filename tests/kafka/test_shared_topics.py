@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.engine.together import shared_topics
 from lakesql.events import BatchCommitted, Event
 from tests.kafka.test_groups import has, prefix_of, run_through
 from tests.servers.broker import Broker, Message
@@ -43,6 +44,20 @@ BAD = (
     b'\xff{"id": 1, "header": {"kind": "users"}}',
     b'{"id": 1, "header": {"kind": "%s"}}' % (b"x" * 1_001),
 )
+
+
+@pytest.fixture(autouse=True)
+def _rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model is given of a stretch is not read of the topic once more."""
+    former = shared_topics.in_session
+
+    def give(frame: Any, session: Any) -> Any:
+        given = former(frame, session)
+        plan = str(given._jdf.queryExecution().withCachedData())
+        assert "InMemoryRelation" in plan or "LocalRelation" in plan
+        return given
+
+    monkeypatch.setattr(shared_topics, "in_session", give)
 
 
 def declare(project: Project, broker: Broker, topic: str, of_feed: bool, max_per_batch: int | None = None) -> None:
