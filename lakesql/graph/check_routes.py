@@ -60,7 +60,7 @@ def check_empty(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
     fix = "`lakesql run` looks at it. Or declare one"
     if not may_look_for_values(feed):
         why = (
-            f"Records in format '{feed.format}' are read by Spark alone, and a table is found in the batch of another."
+            f"Records in format '{feed.format}' are read by Spark alone, and their values found in batches of a table."
         )
         fix = "Declare one, and the batches of its table find the others"
     yield Problem(
