@@ -22,10 +22,13 @@ _ROUTE = "_lakesql_route"
 
 def table_of(stream: Stream) -> str:
     """The table, or the value of a route, whose records alone a stream takes of its topics, and which `with_tables` can
-    tell of a record; '' where it takes all, or where that is not told without reading the record."""
+    tell of a record; '' where it takes all, or where that is not told without reading the record: by a schema of a
+    registry, which a batch may be the first to name."""
+    if stream.registry:
+        return ""
     if stream.route is not None:
         return stream.route.value
-    if len(stream.source_table) != 1 or not stream.tells_columns or stream.registry:
+    if len(stream.source_table) != 1 or not stream.tells_columns:
         return ""
     return stream.source_table[0] if "*" not in stream.source_table[0] else ""
 
