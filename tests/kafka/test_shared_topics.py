@@ -23,6 +23,11 @@ COLUMNS = {"id": "bigint", "header": "struct<kind: string>", "at": "timestamp"}
 BAD = (
     b"x",
     b"",
+    b"1",
+    b"1,users",
+    b"x,users,2026-01-01T00:00:00Z",
+    b'2,"users,2026-01-01T00:00:00Z',
+    b"3,users,no time,and more",
     None,
     b"5",
     b"[]",
@@ -60,32 +65,35 @@ def _rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_topics, "in_session", give)
 
 
-def declare(project: Project, broker: Broker, topic: str, of_feed: bool, max_per_batch: int | None = None) -> None:
+def declare(project: Project, broker: Broker, topic: str, kind: str, max_per_batch: int | None = None) -> None:
     """A group of the tables that one topic has: of a feed, or by a column."""
     project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
     limit = {"max_per_batch": max_per_batch} if max_per_batch else {}
-    if of_feed:
+    if kind == "feed":
         project.stream("shop", envelope="debezium", connection="broker", topic=topic, **limit)
         fields = [{"field": name, "type": kind["type"]} for name, kind in KINDS.items()]
         known = [{"stream": "shop", "name": f"public.{name}", "key": ["id"], "fields": fields} for name in TABLES]
         tables: dict[str, Any] = {"exclude": ["public.no"], "name": "{table}"}
         project.model("g", "SELECT * FROM {shop}", mode="cdc", trigger="1 second", tables=tables)
     else:
-        project.stream("shop", COLUMNS, key=["id"], connection="broker", topic=topic, **limit)
+        columns = COLUMNS if kind == "json" else {"id": "bigint", "kind": "string", "at": "timestamp"}
+        project.stream("shop", columns, key=["id"], connection="broker", topic=topic, format=kind, **limit)
         known = [{"stream": "shop", "name": name} for name in TABLES]
-        tables = {"route": "header.kind", "exclude": ["no", ""], "new_tables": "ignore"}
+        tables = {"route": "header.kind" if kind == "json" else "kind", "exclude": ["no", ""], "new_tables": "ignore"}
         project.model("g", "SELECT id, at FROM {shop}", mode="append", trigger="1 second", tables=tables)
     project.write("streams/tables.yml", json.dumps({"source_tables": known}))
 
 
-def some_record(random: Random, number: int, of_feed: bool) -> Message:
+def some_record(random: Random, number: int, kind: str) -> Message:
     if random.random() < 0.15:
-        return Message(random.choice(BAD), b'{"id": 1}' if of_feed else None, partition=1)
-    return good_record(random, random.choice((*TABLES, "no", "other")), number, of_feed)
+        return Message(random.choice(BAD), b'{"id": 1}' if kind == "feed" else None, partition=1)
+    return good_record(random, random.choice((*TABLES, "no", "other")), number, kind)
 
 
-def good_record(random: Random, table: str, number: int, of_feed: bool) -> Message:
-    if not of_feed:
+def good_record(random: Random, table: str, number: int, kind: str) -> Message:
+    if kind == "csv":
+        return Message(f"{number},{table},2026-01-01T00:00:00Z".encode())
+    if kind == "json":
         return Message(json.dumps({"id": number, "header": {"kind": table}, "at": "2026-01-01T00:00:00Z"}).encode())
     id_ = random.randrange(20)
     made = change(f"public.{table}", random.choice("ccud"), rows(id_)[0])
@@ -106,28 +114,28 @@ def contents(project: Project) -> dict[str, list[Row]]:
     return found
 
 
-@pytest.mark.parametrize("of_feed", [True, False], ids=["feed", "route"])
+@pytest.mark.parametrize("kind", ["feed", "json", "csv"])
 def test_models_have_what_each_would_read_by_itself(
     new_project: Callable[[], Project],
     broker: Broker,
     monkeypatch: pytest.MonkeyPatch,
     reads: Counter[str],
     pytestconfig: pytest.Config,
-    of_feed: bool,
+    kind: str,
 ) -> None:
-    random, topic = Random(f"{pytestconfig.getoption('--seed')} {of_feed}"), f"all-{of_feed}"
+    random, topic = Random(f"{pytestconfig.getoption('--seed')} {kind}"), f"all-{kind}"
     broker.create_topic(topic, 2)
     together, alone = new_project(), new_project()
     are_forgotten = random.random() < 0.3
     if are_forgotten:  # models that stay behind read for themselves
         monkeypatch.setattr("lakesql.engine.together.shared_topics.MOST_KEPT", 1)
     number, failures = len(TABLES), list[str]()
-    broker.produce(topic, [good_record(random, table, at, of_feed) for at, table in enumerate(TABLES)])
+    broker.produce(topic, [good_record(random, table, at, kind) for at, table in enumerate(TABLES)])
     for _ in range(2):
         size, limit = random.choice(((5, None), (60, 25), (1_500, None), (1_500, 1_200)))
         for project in (together, alone):
-            declare(project, broker, topic, of_feed, limit)
-        broker.produce(topic, [some_record(random, number + each, of_feed) for each in range(size)])
+            declare(project, broker, topic, kind, limit)
+        broker.produce(topic, [some_record(random, number + each, kind) for each in range(size)])
         number += size
         fails = random.choice(("", "look-up", "view", "stage", "publish"))
 
@@ -151,7 +159,7 @@ def test_a_table_that_has_nothing_writes_no_batch_and_goes_on(
 ) -> None:
     project, topic = new_project(), prefix_of(request)
     broker.create_topic(topic, 1)
-    declare(project, broker, topic, of_feed=False)
+    declare(project, broker, topic, kind="json")
 
     def send(kind: str, *ids: int) -> None:
         broker.produce(topic, [Message(json.dumps({"id": each, "header": {"kind": kind}}).encode()) for each in ids])
