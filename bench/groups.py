@@ -3,10 +3,10 @@
     python bench/groups.py [--tables 100] [--rows 1000] [--touched 10] [--rounds 10] [--idle 60] [--one-topic] [--smoke]
 
 A broker on this machine has a topic for each table of a database, as Debezium writes them with their schemas, or
-`--one-topic` for all. One
-`lakesql run --continuous` mirrors all of them. Prints the seconds from the command to the last table of the first load;
-then, of each round, how long after the changes of `--touched` tables were sent the last of them is committed, and the
-CPU seconds of the runner and its Java; then what both use in `--idle` seconds without a change, and their memory.
+`--one-topic` for all. One `lakesql run --continuous` mirrors all of them. Prints the seconds from the command to the
+last table of the first load; then, of each round, how long after the changes of `--touched` tables were sent the last
+of them is committed, and the CPU seconds of the runner and its Java; then what both use in `--idle` seconds without a
+change, and their memory.
 """
 
 from __future__ import annotations

@@ -81,6 +81,10 @@ def seated_alone(
     return replace(sink, seat=TopicBatches(places, look, binding.stream.max_per_batch, share))
 
 
+TablesByTopics = Mapping[tuple[str, StreamOrigin], Mapping[str, str]]
+"""The tables that models take of topics, by their group and the topics."""
+
+
 class Sharing:
     """What the models of a run read of topics for several of them: those of one group that take one table each of the
     same topics. `selects` are those of the run, as they are now."""
@@ -88,33 +92,45 @@ class Sharing:
     def __init__(self, selects: Mapping[str, BoundSelect]) -> None:
         self._selects = selects
         self._topics: dict[tuple[str, StreamOrigin], SharedTopics] = {}
+        self._found: tuple[int, TablesByTopics] = (0, {})
 
     def share_of(self, model: Model, binding: StreamBinding, session: SparkSession) -> TopicShare | None:
         """A model's part, if others may come beside it; None where it reads alone."""
-        if model.member is None or not can_share_rows():
+        if model.member is None or not table_of(binding.stream) or not can_share_rows():
             return None
         group, origin = model.member.group, binding.stream.origin
-        if model.name not in self._find_tables(group, origin):
-            return None
         topics = self._topics.setdefault((group, origin), SharedTopics(partial(self._find_tables, group, origin)))
         return TopicShare(topics, model.name, binding, session)
 
     def clear(self, model: Model) -> None:
         """Keep nothing of what a model's group has read: the model begins anew."""
+        if model.member is None:
+            return
         for (group, _), topics in self._topics.items():
-            if model.member is not None and model.member.group == group:
+            if group == model.member.group:
                 topics.clear()
 
-    def _find_tables(self, group: str, origin: StreamOrigin) -> dict[str, str]:
-        found = {}
-        for name, bound in [*self._selects.items()]:
-            member, query = bound.select.model.member, bound.select.query
-            if member is None or member.group != group or query.stateful or len(bound.bindings) != 1:
-                continue
-            stream = bound.bindings[0].stream
-            if stream.origin == origin and (table := table_of(stream)):
-                found[name] = table
-        return found
+    def _find_tables(self, group: str, origin: StreamOrigin) -> Mapping[str, str]:
+        """The models that share topics of this origin, each with its table. They are looked for again once the run has
+        others: what a model takes of a topic stays as it is."""
+        count, tables = self._found
+        if count != len(self._selects):
+            count, tables = len(self._selects), _tables_by_topics(self._selects)
+            self._found = count, tables
+        return tables.get((group, origin), {})
+
+
+def _tables_by_topics(selects: Mapping[str, BoundSelect]) -> TablesByTopics:
+    """The models of groups that take one table each of topics, by their group and these."""
+    found: dict[tuple[str, StreamOrigin], dict[str, str]] = {}
+    for name, bound in [*selects.items()]:
+        member = bound.select.model.member
+        if member is None or bound.select.query.stateful or len(bound.bindings) != 1:
+            continue
+        stream = bound.bindings[0].stream
+        if table := table_of(stream):
+            found.setdefault((member.group, stream.origin), {})[name] = table
+    return found
 
 
 def check_whole(manifest: Manifest, models: Iterable[str]) -> None:

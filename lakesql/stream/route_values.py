@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lakesql.stream.json_samples import parse_value
-from lakesql.stream.recording import RawRecord
-from lakesql.stream.stream import Stream
+from lakesql.stream.recording import RawRecord, payload_of
+from lakesql.stream.stream import Column, Stream
 from lakesql.stream.types import parse_type, type_at
 
 MOST_VALUES = 1_000
@@ -36,6 +36,12 @@ def _texts_in(path: str, kind: str) -> Iterator[str]:
         yield from _texts_in(f"{path}.{field.name}", field.type.text)
 
 
+def read_of(route: str, stream: Stream) -> tuple[Column, list[str]]:
+    """The column of a stream that a route is read of, and the names of the fields that lead to it within."""
+    name, *fields = route.split(".")
+    return next(column for column in stream.columns if column.name.lower() == name.lower()), fields
+
+
 def may_look_for_values(stream: Stream) -> bool:
     """Whether the values of a route are read of records without Spark: of JSON, also behind the id of a schema, and of
     what can be written in it by a schema of a registry."""
@@ -49,13 +55,12 @@ def values_in(records: Iterable[RawRecord], stream: Stream, column: str) -> list
     It is a first look, at texts alone: what a batch reads says which other values there are. Records whose schema was
     of a registry have it beside them.
     """
-    name, *fields = column.split(".")
-    read_from = next(each for each in stream.columns if each.name.lower() == name.lower())
+    read_from, fields = read_of(column, stream)
     found: dict[str, None] = {}
     for record in records:
         value = parse_value(record.key if read_from.is_in_key else record.value)
         if stream.registry:
-            value = _member(value, "payload")
+            value = payload_of(value)
         for field in (read_from.key_field, *fields):
             value = _member(value, field)
         if isinstance(value, str):

@@ -71,7 +71,7 @@ def declare(project: Project, broker: Broker, topic: str, kind: str, max_per_bat
     limit = {"max_per_batch": max_per_batch} if max_per_batch else {}
     if kind == "feed":
         project.stream("shop", envelope="debezium", connection="broker", topic=topic, **limit)
-        fields = [{"field": name, "type": kind["type"]} for name, kind in KINDS.items()]
+        fields = [{"field": name, "type": said["type"]} for name, said in KINDS.items()]
         known = [{"stream": "shop", "name": f"public.{name}", "key": ["id"], "fields": fields} for name in TABLES]
         tables: dict[str, Any] = {"exclude": ["public.no"], "name": "{table}"}
         project.model("g", "SELECT * FROM {shop}", mode="cdc", trigger="1 second", tables=tables)

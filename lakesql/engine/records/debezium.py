@@ -77,10 +77,9 @@ def debezium_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[s
         T.StructField(CORRUPT, T.StringType()),
     ]
     found = F.col(READ)
-    is_wrapped = found["op"].isNull()
     tombstone = F.when(F.col("value").isNull(), F.lit("d"))
     rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
-    each = {it.name: F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]) for it in fields}
+    each = {field.name: _of_event(field.name) for field in fields}
     each |= typed_head(each)
     if deletes_by_key:
         each["op"] = F.coalesce(each["op"], tombstone)
@@ -103,11 +102,13 @@ def with_source(raw: DataFrame) -> DataFrame:
         T.StructField(CORRUPT, T.StringType()),
     ]
     read = from_json(F.col("value").cast("string"), T.StructType([*event, *added]))
+    return with_stages(raw, [{READ: read}, {READ: F.when(F.col(READ)[CORRUPT].isNull(), _of_event("source"))}])
+
+
+def _of_event(name: str) -> Column:
+    """A field of the event that was read, or of the one in its `payload`."""
     found = F.col(READ)
-    is_wrapped = found["op"].isNull()
-    of_event = F.when(is_wrapped, found["payload"]["source"]).otherwise(found["source"])
-    is_event = found[CORRUPT].isNull() & (found["op"].isNotNull() | found["payload"]["op"].isNotNull())
-    return with_stages(raw, [{READ: read}, {READ: F.when(is_event, of_event)}])
+    return F.when(found["op"].isNull(), found["payload"][name]).otherwise(found[name])
 
 
 def by_name(fields: Column) -> Column:

@@ -220,18 +220,20 @@ def with_column_of(raw: DataFrame, contract: Contract, column: str, name: str) -
 
     Of JSON no other column is read. A record of another format that is bad by any of its columns has NULL too.
     """
-    columns, key_columns = contract.columns, contract.key_columns
+    one = replace(contract, tombstones="", unknown_fields="ignore")
     if contract.format == "json":
-        columns, key_columns = (
-            tuple(replace(each, required=False) for each in those) for those in (columns, key_columns)
-        )
-        columns = tuple(each for each in columns if each.name == column) or columns
-    one = replace(contract, columns=columns, key_columns=key_columns, tombstones="", unknown_fields="ignore")
+        found = tuple(each for each in contract.columns if each.name == column)
+        one = replace(one, columns=_optional(found or contract.columns), key_columns=_optional(contract.key_columns))
     read = parse_records(raw.withColumn(_ARRIVED, F.struct("*")), one, frozenset(), beside=[_ARRIVED])
     return read.select(f"{_ARRIVED}.*", F.when(F.col(REJECTED).isNull(), F.col(identifier(column))).alias(name))
 
 
 _ARRIVED = "_lakesql_arrived"
+
+
+def _optional(columns: Iterable[ContractColumn]) -> tuple[ContractColumn, ...]:
+    """The columns, none of which a record must have."""
+    return tuple(replace(column, required=False) for column in columns)
 
 
 def _in_order(contract: Contract) -> list[Column]:

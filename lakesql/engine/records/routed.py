@@ -23,27 +23,26 @@ LONGEST_VALUE = 1_000
 """How many characters a value may have that stands for a table: it is kept, and told, as a name."""
 
 
-def routed(parsed: DataFrame, route: Route, *, names_fields: bool) -> DataFrame:
+def routed(parsed: DataFrame, route: Route, *, is_separated: bool) -> DataFrame:
     """Parsed records, which have `_lakesql_raw`, with `_lakesql_ignored` and `_lakesql_unknown_table`.
 
-    Of a record of another table it is not asked whether it is bad. Where records do not say which of their values is
-    which (not `names_fields`), a bad one has none: a field may be missing before it. A tombstone has no value: it
+    Of a record of another table it is not asked whether it is bad. Where it is the place of a value that says
+    which it is (`is_separated`), a bad record has none: a field may be missing before it. A tombstone has no value: it
     deletes the row of its key in whichever table that is.
     """
     value = F.expr(field_path(route.column))
-    if not names_fields:
+    if is_separated:
         value = F.when(F.col(REJECTED).isNull(), value)
     is_tombstone = F.col(TOMBSTONE).isNotNull() if TOMBSTONE in parsed.columns else F.lit(False)
     is_name = has_name(value)
     is_other = is_name & (value != route.value) & ~is_tombstone
-    is_known = value.isin([route.value, *route.known])
     reason = F.when(value.isNull(), F.lit(REQUIRED_MISSING)).when(~is_name, F.lit(UNPARSABLE))
     rejected = F.coalesce(F.col(REJECTED), F.when(reason.isNotNull() & ~is_tombstone, _rejected(parsed, reason)))
     return parsed.withColumns(
         {
             REJECTED: F.when(~is_other, rejected),
             IGNORED: is_other,
-            UNKNOWN_TABLE: F.when(is_other & ~is_known & is_taken(value, route), value),
+            UNKNOWN_TABLE: F.when(is_other & ~is_settled(value, route), value),
         }
     )
 
@@ -53,9 +52,10 @@ def has_name(value: Column) -> Column:
     return F.coalesce(F.length(value) <= LONGEST_VALUE, F.lit(False))
 
 
-def is_taken(value: Column, route: Route) -> Column:
-    """Whether a value is one of those whose records the group takes."""
-    return _fits(value, route.include) & ~_fits(value, route.exclude)
+def is_settled(value: Column, route: Route) -> Column:
+    """Whether the project knows what becomes of a value, or its group takes no records of it."""
+    is_taken = _fits(value, route.include) & ~_fits(value, route.exclude)
+    return value.isin([route.value, *route.known]) | ~is_taken
 
 
 def route_detail(route: Route) -> str:

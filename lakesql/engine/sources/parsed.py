@@ -132,7 +132,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     parsed = in_columns(parsed, binding.stream)
     if binding.stream.route is None:
         return parsed
-    found = routed(parsed, binding.stream.route, names_fields=not binding.stream.record_format.is_separated)
+    found = routed(parsed, binding.stream.route, is_separated=binding.stream.record_format.is_separated)
     return found if keep_raw else found.drop(RAW)
 
 

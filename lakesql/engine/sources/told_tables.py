@@ -10,11 +10,12 @@ from pyspark.sql import functions as F
 from lakesql.compile.quote import field_path
 from lakesql.engine.records.debezium import READ, with_source
 from lakesql.engine.records.parse import with_column_of
-from lakesql.engine.records.routed import has_name, is_taken
+from lakesql.engine.records.routed import has_name, is_settled
 from lakesql.engine.records.source_tables import which_of
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.names import TABLE
 from lakesql.stream.route import Route
+from lakesql.stream.route_values import read_of
 from lakesql.stream.stream import Stream
 
 _ROUTE = "_lakesql_route"
@@ -47,8 +48,7 @@ def with_tables(raw: DataFrame, binding: StreamBinding, tables: Sequence[str]) -
 
 
 def _by_route(raw: DataFrame, binding: StreamBinding, route: Route, tables: Sequence[str]) -> DataFrame:
-    name, *fields = route.column.split(".")
-    column = next(each for each in binding.stream.columns if each.name.lower() == name.lower())
+    column, fields = read_of(route.column, binding.stream)
     read = with_column_of(raw, contract_of(binding), column.field, _ROUTE)
     value = F.expr(field_path(".".join((_ROUTE, *fields))))
     return read.withColumn(TABLE, _table_of(value, route, tables)).drop(_ROUTE)
@@ -56,7 +56,5 @@ def _by_route(raw: DataFrame, binding: StreamBinding, route: Route, tables: Sequ
 
 def _table_of(value: Column, route: Route, tables: Sequence[str]) -> Column:
     """The table of a value. Of one that nobody knows, and that may get a table, each model of the group is to hear."""
-    is_known = value.isin([route.value, *route.known])
-    is_told = has_name(value) & (is_known | ~is_taken(value, route))
     own = F.when(value.isin([*tables]), value).otherwise(F.lit(""))
-    return F.when(is_told, own)
+    return F.when(has_name(value) & is_settled(value, route), own)

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.engine.sources.binding import StreamBinding
@@ -134,8 +134,7 @@ class SharedTopics:
                 rows = keep_rows(rows.coalesce(1), size).rows
             found = rows.select(TABLE).collect()
         else:
-            rows.persist(StorageLevel.MEMORY_AND_DISK)
-            found = rows.select(TABLE).distinct().collect()
+            found = _keep(rows)
         stretch.present = frozenset(row[0] for row in found)
         stretch.tables, stretch.rows = tables, rows
 
@@ -176,6 +175,16 @@ class TopicShare:
     model: str
     binding: StreamBinding
     session: SparkSession
+
+
+def _keep(rows: DataFrame) -> list[Row]:
+    """Read rows and keep them: the tables that they are of. None are kept where reading fails."""
+    rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        return rows.select(TABLE).distinct().collect()
+    except Exception:
+        rows.unpersist()
+        raise
 
 
 def _let_go(stretch: _SharedRead) -> None:
