@@ -49,7 +49,7 @@ class Seaweed:
         flags = [f"-{name}={port}" for name, port in self._ports.items()]
         flags += [f"-dir={self._directory}", f"-s3.config={self._directory}/s3.json", "-filer", "-s3"]
         flags += [f"-ip={LOOPBACK}", f"-ip.bind={LOOPBACK}", "-s3.port.lance=0"]
-        flags += ["-volume.max=50", "-master.volumeSizeLimitMB=64"]
+        flags += ["-volume.max=1000", "-master.volumeSizeLimitMB=64"]
         environ = {**os.environ, "HOME": str(self._directory)}
         self._process = spawn([self._weed, "server", *flags], self._output, environ)
         wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
