@@ -11,6 +11,7 @@ from pyspark.sql.avro.functions import from_avro
 from lakesql.engine.records.avro_value import MISFIT, TAIL, with_tail
 from lakesql.engine.records.cases import first_of
 from lakesql.engine.records.frame import body_of, nameless, schema_id
+from lakesql.names import REPLACED
 from lakesql.registry.avro import parse_avro
 from lakesql.registry.connect_schema import connect_schema, without_meanings
 from lakesql.registry.registered import Registered, say_schema
@@ -88,4 +89,6 @@ def _misread(side: str, schemas: StreamSchemas) -> Column:
     for known in schemas.known:
         if _reader(known) is None:
             said = said.when(id_ == known.id, F.lit(f"the {side}: {say_schema(known.id)} cannot be read"))
-    return said.when(is_there & ~read["is_whole"], F.lit(f"the {side}: {MISFIT}"))
+    said = said.when(is_there & ~read["is_whole"], F.lit(f"the {side}: {MISFIT}"))
+    is_replaced = read["json"].contains(REPLACED) & ~F.contains(F.col(side), F.lit(REPLACED.encode()))
+    return said.when(is_replaced, F.lit(f"the {side}: not UTF-8"))

@@ -30,7 +30,7 @@ from lakesql.engine.records.event import (
     sent_texts,
 )
 from lakesql.engine.records.folded import all_of
-from lakesql.engine.records.json_text import missing_field
+from lakesql.engine.records.json_text import invalid_text, missing_field
 from lakesql.engine.records.parse import Contract, ContractColumn
 from lakesql.engine.records.source_tables import table_of
 from lakesql.names import CHANGE, REQUIRED_MISSING, ROW, SEQUENCE_MISSING, UNPARSABLE
@@ -84,6 +84,9 @@ def _event_faults(contract: Contract) -> Iterator[EventFault]:
     op, is_record = op_of(), ~is_ignored(contract)
     if contract.schemas is not None:
         yield _fault(F.col(MISREAD).isNotNull(), UNPARSABLE, F.col(MISREAD))
+    for side, is_read in {"value": is_record, "key": op == "d"}.items():
+        invalid = invalid_text(F.col(side).cast("string"))
+        yield _fault(is_read & invalid.isNotNull(), UNPARSABLE, F.concat(F.lit(f"the {side}: "), invalid))
     if contract.envelope == "debezium":
         yield _fault(is_record & is_document(), UNPARSABLE, _DOCUMENT)
     no_event = is_record & (F.col(EVENT).isNull() | op.isNull())

@@ -159,6 +159,23 @@ def bound(value: Column, use: Callable[[Column], Column]) -> Column:
     return F.transform(F.array(value), use)[0]
 
 
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE_HALF = f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
+
+
+def invalid_text(text: Column) -> Column:
+    """Why a text of JSON holds what no text of a table can; NULL where it does not.
+
+    Spark's reader puts U+FFFD in the place of bytes that are not UTF-8, and `?` in that of half a surrogate pair.
+    """
+    may_have_half = text.contains(r"\ud") | text.contains(r"\uD")
+    # Each backslash begins an escape of its own, once none is escaped by another one.
+    escapes = F.replace(text, F.lit(r"\\"), F.lit(r"\u005c"))
+    half = F.regexp_extract(escapes, f"({_LONE_HALF})", 1)
+    said = F.concat(F.lit("half of a surrogate pair, which is no text: "), half)
+    return F.when(~F.is_valid_utf8(text), F.lit("not UTF-8")).when(may_have_half & (half != ""), said)
+
+
 def without_words(text: Column) -> Column:
     """The text of a value in which the words that stand for a number, which JSON has not, are in quotes."""
     word = "(?:[-+]?(?:NaN|Infinity|INF))"

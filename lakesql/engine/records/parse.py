@@ -39,6 +39,7 @@ from lakesql.engine.records.json_text import (
     has_rewritten,
     holds_any,
     holds_text,
+    invalid_text,
     is_rewritten,
     members,
     missing_field,
@@ -376,7 +377,7 @@ def _with_key(raw: DataFrame, contract: Contract, is_detailed: bool = False) -> 
     without a value alone where no column stands in keys. What is wrong with a key that is JSON is said if wanted."""
     key = _key_contract(contract)
     read_key = {**_read(key), ROW: _row(key)} if is_detailed else _read(key)
-    written = F.col("key") if key.has_schema else F.encode(key_text(key.columns), "UTF-8")
+    written = F.col("key") if key.has_schema else key_text(key.columns).cast("binary")
     read = {
         _VALUE: F.col("value"),
         "value": written if contract.key_columns else F.when(F.col("value").isNull(), written),
@@ -621,9 +622,11 @@ def _first_reason(faults: Iterable[_RecordFault]) -> Column:
 @cache
 def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
     faults = [_RecordFault(F.col("value").isNull(), NO_VALUE, lambda: _say_tombstone(contract))]
-    if contract.format in ("json", "csv") or (contract.format == "string" and contract.invalid_text == "dead_letter"):
+    if contract.format == "csv" or (contract.format == "string" and contract.invalid_text == "dead_letter"):
         faults.append(_RecordFault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":
+        invalid = invalid_text(_text())
+        faults.append(_RecordFault(invalid.isNotNull(), UNPARSABLE, lambda: invalid))
         faults.append(_RecordFault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
     elif contract.format == "csv" or contract.has_schema:
         faults += _header_faults(contract)

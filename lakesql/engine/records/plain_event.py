@@ -16,7 +16,7 @@ from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, i
 from lakesql.engine.records.debezium import HEAD_TEXTS, typed_head
 from lakesql.engine.records.event import change_field
 from lakesql.engine.records.folded import all_of
-from lakesql.engine.records.json_text import is_rewritten
+from lakesql.engine.records.json_text import invalid_text, is_rewritten
 from lakesql.engine.records.parse import Contract, ContractColumn, from_json
 from lakesql.engine.records.source_tables import is_of
 from lakesql.names import CHANGE, CORRUPT
@@ -81,6 +81,7 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
     read, after = F.col(_READ), F.col(_READ)["after"]
     record = F.col("value").cast("string")
     asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
+    asked.append(invalid_text(record).isNull())
     if contract.source_table:
         asked.append(is_of(read["source"], contract.source_table))
     for name in contract.sequence:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.cases import first_of
+from lakesql.engine.records.json_text import invalid_text
 from lakesql.names import KEY, KEY_FIELD, REQUIRED_MISSING
 
 if TYPE_CHECKING:
@@ -65,11 +66,12 @@ def tombstone_key(contract: Contract) -> Column:
 def key_text(columns: Sequence[ContractColumn]) -> Column:
     """The key of a record as a JSON object: as it is, out of the schema around it, or a bare value as its one column.
 
-    A text may be bare, or as JSON writes it.
+    A text may be bare, or as JSON writes it. One that no table can have is the key as it is, for who judges it.
     """
     whole = F.col("key").cast("string")
     is_wrapped = F.get_json_object(whole, "$.schema.type").isNotNull()
-    text = F.when(is_wrapped, F.get_json_object(whole, "$.payload")).otherwise(whole)
+    is_judged = ~F.is_valid_utf8(whole) | (is_wrapped & invalid_text(whole).isNotNull())
+    text = F.when(is_wrapped & ~is_judged, F.get_json_object(whole, "$.payload")).otherwise(whole)
     if len(columns) > 1:
         return text
     (column,) = columns
@@ -78,4 +80,4 @@ def key_text(columns: Sequence[ContractColumn]) -> Column:
         literal += r"|^\s*(-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false)\s*$"
     bare = F.concat(F.lit(f"{{{json.dumps(column.name)}:"), text, F.lit("}"))
     quoted = F.to_json(F.struct(text.alias(column.name)))
-    return F.when(text.rlike(r"^\s*\{"), text).when(text.rlike(literal), bare).otherwise(quoted)
+    return F.when(is_judged | text.rlike(r"^\s*\{"), text).when(text.rlike(literal), bare).otherwise(quoted)
