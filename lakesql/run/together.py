@@ -35,6 +35,7 @@ from lakesql.project.profiles import checkpoint_of
 from lakesql.run.streams.found_columns import cluster_of
 from lakesql.source.cluster import Offsets
 from lakesql.source.origin import StreamOrigin
+from lakesql.stream.stream import Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,8 +82,11 @@ def seated_alone(
     return replace(sink, seat=TopicBatches(places, look, binding.stream.max_per_batch, share))
 
 
-TablesByTopics = Mapping[tuple[str, StreamOrigin], Mapping[str, str]]
-"""The tables that models take of topics, by their group and the topics."""
+TopicsOfGroup = tuple[str, str, StreamOrigin]
+"""The topics that models of a group read: the group, the connection, and the topics."""
+
+TablesByTopics = Mapping[TopicsOfGroup, Mapping[str, str]]
+"""The tables that models take of topics."""
 
 
 class Sharing:
@@ -91,46 +95,50 @@ class Sharing:
 
     def __init__(self, selects: Mapping[str, BoundSelect]) -> None:
         self._selects = selects
-        self._topics: dict[tuple[str, StreamOrigin], SharedTopics] = {}
+        self._topics: dict[TopicsOfGroup, SharedTopics] = {}
         self._found: tuple[int, TablesByTopics] = (0, {})
 
     def share_of(self, model: Model, binding: StreamBinding, session: SparkSession) -> TopicShare | None:
         """A model's part, if others may come beside it; None where it reads alone."""
         if model.member is None or not table_of(binding.stream) or not can_share_rows():
             return None
-        group, origin = model.member.group, binding.stream.origin
-        topics = self._topics.setdefault((group, origin), SharedTopics(partial(self._find_tables, group, origin)))
+        read = _topics_of(model.member.group, binding.stream)
+        topics = self._topics.setdefault(read, SharedTopics(partial(self._find_tables, read)))
         return TopicShare(topics, model.name, binding, session)
 
     def clear(self, model: Model) -> None:
         """Keep nothing of what a model's group has read: the model begins anew."""
         if model.member is None:
             return
-        for (group, _), topics in self._topics.items():
+        for (group, *_), topics in self._topics.items():
             if group == model.member.group:
                 topics.clear()
 
-    def _find_tables(self, group: str, origin: StreamOrigin) -> Mapping[str, str]:
-        """The models that share topics of this origin, each with its table. They are looked for again once the run has
+    def _find_tables(self, read: TopicsOfGroup) -> Mapping[str, str]:
+        """The models that share topics, each with its table. They are looked for again once the run has
         others: what a model takes of a topic stays as it is."""
         count, tables = self._found
         if count != len(self._selects):
             count, tables = len(self._selects), _tables_by_topics(self._selects)
             self._found = count, tables
-        return tables.get((group, origin), {})
+        return tables.get(read, {})
 
 
 def _tables_by_topics(selects: Mapping[str, BoundSelect]) -> TablesByTopics:
     """The models of groups that take one table each of topics, by their group and these."""
-    found: dict[tuple[str, StreamOrigin], dict[str, str]] = {}
+    found: dict[TopicsOfGroup, dict[str, str]] = {}
     for name, bound in [*selects.items()]:
         member = bound.select.model.member
         if member is None or bound.select.query.stateful or len(bound.bindings) != 1:
             continue
         stream = bound.bindings[0].stream
         if table := table_of(stream):
-            found.setdefault((member.group, stream.origin), {})[name] = table
+            found.setdefault(_topics_of(member.group, stream), {})[name] = table
     return found
+
+
+def _topics_of(group: str, stream: Stream) -> TopicsOfGroup:
+    return group, stream.connection, stream.origin
 
 
 def check_whole(manifest: Manifest, models: Iterable[str]) -> None:

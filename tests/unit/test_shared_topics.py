@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from random import Random
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
+from lakesql.engine.together.seat import Seat
 from lakesql.engine.together.shared_topics import MOST_KEPT, SharedTopics, TopicShare
-from lakesql.engine.together.topic_batches import TopicBatches
+from lakesql.engine.together.topic_batches import LONGEST, TopicBatches
 from lakesql.source.cluster import Offsets, numbered
 from lakesql.source.stream_state import Position, position_of
 
@@ -95,6 +98,42 @@ def test_no_more_is_kept_than_may_be() -> None:
         shared.plan({"t": {"0": at}}, {"t": {"0": at + 1}})
     kept = [at for at in range(MOST_KEPT + 2) if shared.find_end({"t": {"0": at}}) is not None]
     assert kept == [*range(2, MOST_KEPT + 2)]
+
+
+def test_a_model_that_notes_where_it_begins_reads_nothing_of_the_others() -> None:
+    """The others begin with the first record, and their stretch ends where it begins."""
+
+    class Later(Topic):
+        def begins_early(self) -> bool:
+            return False
+
+        def find_start(self) -> Position:
+            return position_of(self.find_ends())
+
+        def read(self, start: Position, end: Position) -> str:
+            return f"its own read from {start}"
+
+    topic, unread = Later(1), cast(Any, None)
+    topic.ends[0] = 7
+    shared = SharedTopics(lambda: dict.fromkeys(MODELS, "t"))
+    shared.plan(None, {"t": {"0": 7}})
+    batches = TopicBatches(cast(Any, topic), topic.find_ends, None, TopicShare(shared, "a", unread, unread))
+    end = batches.find_end(None, None)
+    assert end == {"t": {"0": 7}}
+    with ExitStack() as held:
+        assert batches.read(None, end, held) == "its own read from None"
+
+
+def test_what_is_too_much_to_be_kept_is_not_read_together() -> None:
+    topic, unread = Topic(1), cast(Any, None)
+    shared = SharedTopics(lambda: dict.fromkeys(MODELS, "t"))
+    rounds: Any = Mock(find_end=lambda model, standing: position_of(topic.find_ends()))
+    places: Any = topic
+    seat = Seat("a", places, rounds, topic.find_ends, TopicShare(shared, "a", unread, unread))
+    for size, is_kept in ((LONGEST + 1, False), (LONGEST, True)):
+        topic.ends[0] = size
+        seat.find_end(None, None)
+        assert (shared.find_end(None) is not None) == is_kept
 
 
 def test_a_model_that_is_alone_shares_nothing() -> None:

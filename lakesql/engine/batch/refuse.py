@@ -16,6 +16,7 @@ from lakesql.engine.batch.new_columns import check_schemas
 from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
+from lakesql.engine.sources.told_tables import table_of
 from lakesql.errors import Problem, RunError
 from lakesql.model.model import Model
 from lakesql.names import FAILED, is_reserved
@@ -67,7 +68,7 @@ def check_batch(sink: Sink, rows: BatchRows, counts: BatchCounts, batch: int) ->
     if rows.checked is not None:
         check_expectations(sink.select, counts, rows.checked)
     if sink.letters is None:
-        _check_ratio(sink.model, counts)
+        _check_ratio(sink, counts)
 
 
 def check_expectations(select: Select, counts: BatchCounts, checked: DataFrame) -> None:
@@ -96,13 +97,19 @@ def _say_failed(model: Model, check: Check, number: int, checked: DataFrame) -> 
     )
 
 
-def _check_ratio(model: Model, counts: BatchCounts) -> None:
+def _check_ratio(sink: Sink, counts: BatchCounts) -> None:
+    """Raise where too many of a batch's records are dead letters. Of a topic of several tables they are counted among
+    all that the topic has, as one that cannot be read may be of any: whether another model has read them does not
+    matter."""
+    model, records = sink.model, counts.records
+    if any(table_of(binding.stream) for binding in sink.bindings):
+        records = max(records, sink.progress.planned or 0)
     allowed = model.config.max_dead_letter_ratio
-    if counts.rejected <= allowed * counts.records:
+    if counts.rejected <= allowed * records:
         return
     raise RunError.of(
         "too-many-dead-letters",
-        f"{counts.rejected} of {counts.records} records of this batch cannot be used: more than "
+        f"{counts.rejected} of {records} records of this batch cannot be used: more than "
         f"max_dead_letter_ratio={allowed:g} allows. Nothing of the batch was written.",
         fix=f"Look at the records with `lakesql show {model.name} --preview`, or raise the ratio.",
         place=model.option_place("max_dead_letter_ratio"),

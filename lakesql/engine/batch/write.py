@@ -71,7 +71,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 def pass_batch(sink: Sink, batch: int) -> None:
     """Note a batch in which nothing is for the model, as who has read it for several has found."""
     sink.reached("look-up")
-    sink.progress.note_empty(sink.progress.entry(batch))
+    entry = sink.progress.entry(batch)
+    sink.progress.check_topics()
+    sink.progress.note_empty(entry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def with_source(raw: DataFrame) -> DataFrame:
     source = T.StructType([T.StructField(name, T.StringType()) for name in ("db", "schema", "table", "collection")])
     event = [*objects, T.StructField("op", T.StringType()), T.StructField("source", source)]
     added = [
-        T.StructField("schema", T.StructType([])),
+        T.StructField("schema", _SCHEMA),  # whole, as what does not fit makes a bad record of it
         T.StructField("payload", T.StructType(event)),
         T.StructField(CORRUPT, T.StringType()),
     ]
@@ -112,8 +112,11 @@ def _of_event(name: str) -> Column:
 
 
 def by_name(fields: Column) -> Column:
-    """The fields of a schema as `KINDS`."""
-    return F.map_from_entries(F.transform(fields, lambda it: F.struct(it["field"], it)))
+    """The fields of a schema as `KINDS`: those that have a name, the first one of each."""
+    names = F.transform(fields, lambda it: it["field"])
+    # Of a name that is NULL the place is NULL.
+    named = F.filter(fields, lambda it, place: F.array_position(names, it["field"]) == place + 1)
+    return F.map_from_entries(F.transform(named, lambda it: F.struct(it["field"], it)))
 
 
 def compact(*values: Column) -> Column:

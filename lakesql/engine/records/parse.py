@@ -226,7 +226,10 @@ def with_column_of(raw: DataFrame, contract: Contract, column: str, name: str) -
         found = tuple(each for each in contract.columns if each.name == column)
         one = replace(one, columns=_optional(found or contract.columns), key_columns=_optional(contract.key_columns))
     read = parse_records(raw.withColumn(_ARRIVED, F.struct("*")), one, frozenset(), beside=[_ARRIVED])
-    return read.select(f"{_ARRIVED}.*", F.when(F.col(REJECTED).isNull(), F.col(identifier(column))).alias(name))
+    value = F.when(F.col(REJECTED).isNull(), F.col(identifier(column)))
+    if contract.format == "json" and _holds(contract, T.DecimalType):
+        value = F.when(~F.col(f"{_ARRIVED}.value").cast("string").rlike(EXPONENT_BOMB), value)
+    return read.select(f"{_ARRIVED}.*", value.alias(name))
 
 
 _ARRIVED = "_lakesql_arrived"

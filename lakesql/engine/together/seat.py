@@ -42,7 +42,7 @@ class Seat(TopicBatches):
             return self._places.find_start()
         end = self._rounds.find_end(self._model, Standing(position))
         if end is not None and self._shared is not None:
-            self._shared.plan(position, end)
+            self._plan(self._shared, position, end)
         return end
 
     def takes_again(self, position: Position, end: Position) -> bool:

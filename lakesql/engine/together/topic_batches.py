@@ -42,8 +42,11 @@ class TopicBatches(PlannedBatches):
     def find_last(self, position: Position) -> Position:
         """Where the topics end now. The batches up to there are of one size. Raises `TransientError`
         (`topic-recreated`) where one ends before the place up to which it was read."""
+        begins = numbered(position)
         self._latest = self._look()
-        _check_behind(numbered(position), self._latest)
+        if _behind(begins, self._latest) is not None:  # what was looked at before this model read up to there
+            self._latest = self._places.find_ends()
+        _check_behind(begins, self._latest)
         limit = self._limit if self._shared is None else min(self._limit or LONGEST, LONGEST)
         if limit is not None:
             left = lag_of(self._places.starts(numbered(position), self._latest), self._latest)
@@ -70,12 +73,14 @@ class TopicBatches(PlannedBatches):
                 for topic, partitions in starts.items()
             }
         )
-        return end if shared is None else shared.plan(position, end)
+        return end if shared is None else self._plan(shared, position, end)
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
-        """The records between two places."""
+        """The records between two places; none for who only notes where a stream begins."""
         read = partial(self._places.read, start, end)
-        return read() if self._share is None else self._share.topics.read(self._share, start, end, held, read)
+        if self._share is None or self._notes_start(start):
+            return read()
+        return self._share.topics.read(self._share, start, end, held, read)
 
     def publish(self, publication: Publication) -> Snapshot:
         """Commit a staged batch. Raises what `publish` of the ledger raises."""
@@ -93,19 +98,35 @@ class TopicBatches(PlannedBatches):
         """What is read for several models, if there is another one now."""
         return self._share.topics if self._share is not None and self._share.topics.are_several() else None
 
+    def _plan(self, shared: SharedTopics, position: Position, end: Position) -> Position:
+        """Where a batch ends: with the others', if what is read is not too much to be kept for them."""
+        ends = numbered(end)
+        size = lag_of(self._places.starts(numbered(position), ends), ends)
+        is_short = sum(sum(each.values()) for each in size.values()) <= LONGEST
+        return shared.plan(position, end) if is_short else end
+
     def _notes_start(self, position: Position) -> bool:
         return position is None and not self._places.begins_early()
 
 
 def _check_behind(position: Offsets, ends: Offsets) -> None:
     """Raise `TransientError` (`topic-recreated`) where a topic ends before the place up to which it was read."""
+    if (behind := _behind(position, ends)) is None:
+        return
+    topic, number, read, end = behind
+    raise TransientError.of(
+        "topic-recreated",
+        f"Topic '{topic}', partition {number}, ends at offset {end}, and was read up to {read}: it was deleted and "
+        "made again, or its broker has lost records.",
+        fix="The next try says what to do.",
+    )
+
+
+def _behind(position: Offsets, ends: Offsets) -> tuple[str, int, int, int] | None:
+    """The first partition that ends before the place up to which it was read: its topic and number, how far it was
+    read, and where it ends. One that is gone holds nothing."""
     for topic, partitions in position.items():
         for number, read in partitions.items():
-            end = ends.get(topic, {}).get(number, 0)  # a partition that is gone holds nothing
-            if end < read:
-                raise TransientError.of(
-                    "topic-recreated",
-                    f"Topic '{topic}', partition {number}, ends at offset {end}, and was read up to {read}: it was "
-                    "deleted and made again, or its broker has lost records.",
-                    fix="The next try says what to do.",
-                )
+            if (end := ends.get(topic, {}).get(number, 0)) < read:
+                return topic, number, read, end
+    return None
