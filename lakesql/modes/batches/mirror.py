@@ -49,20 +49,30 @@ _TOUCHED = "_lakesql_touched"
 """The part of a query that has the keys which have changed. A sub-query names it from within, where any other name may
 be that of a column."""
 
+_EMPTIED = """\
+SELECT {change} AS change,
+  {change}.position AS place,
+  {position} AS arrival,
+  {position}.*
+FROM {newest}
+WHERE {change}.op = 't'"""
+"""The truncates. What they are compared by are columns: of a field of a struct in the condition of an EXISTS, Spark's
+optimizer may lose the side that it is of (`NestedColumnAliasing`)."""
+
 _LATER_BY_ARRIVAL = """\
 CASE
-    WHEN emptied.{position}.source = {touched}.{position}.source
-      AND emptied.{position}.partition = {touched}.{position}.partition
-    THEN emptied.{position}.offset > {touched}.{position}.offset
+    WHEN emptied.source = {touched}.{position}.source
+      AND emptied.partition = {touched}.{position}.partition
+    THEN emptied.offset > {touched}.{position}.offset
     ELSE {is_emptied}
   END"""
 
 _LATER_BY_POSITION = """\
 CASE
     WHEN {is_unplaced}
-      AND emptied.{position}.source = {touched}.{position}.source
-      AND emptied.{position}.partition = {touched}.{position}.partition
-    THEN emptied.{position}.offset > {touched}.{position}.offset
+      AND emptied.source = {touched}.{position}.source
+      AND emptied.partition = {touched}.{position}.partition
+    THEN emptied.offset > {touched}.{position}.offset
     ELSE {is_emptied}
   END"""
 
@@ -162,15 +172,15 @@ def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, mar
     later = (_LATER_BY_POSITION if by_position else _LATER_BY_ARRIVAL).format(
         position=POSITION,
         touched=_TOUCHED,
-        is_emptied=f"emptied.{CHANGE}.position >= {own_place(place)}",
+        is_emptied=f"emptied.place >= {own_place(place)}",
         is_unplaced=is_unplaced(place),
     )
     is_before = f"EXISTS (\n  SELECT 1\n  FROM emptied\n  WHERE {later}\n)"
-    parts = {_TOUCHED: changed, "emptied": f"SELECT *\nFROM {NEWEST_VIEW}\nWHERE {CHANGE}.op = 't'"}
+    parts = {_TOUCHED: changed, "emptied": _EMPTIED.format(change=CHANGE, position=POSITION, newest=NEWEST_VIEW)}
     after = f"SELECT {columns}\nFROM {_TOUCHED}\nWHERE NOT {is_before}"
     if not marks:
         return with_query(parts, after)
-    parts["last_truncate"] = f"SELECT max_by({CHANGE}, struct({CHANGE}.position, {POSITION})) AS change\nFROM emptied"
+    parts["last_truncate"] = "SELECT max_by(change, struct(place, arrival)) AS change\nFROM emptied"
     deleted_at = (
         f"coalesce(CASE WHEN {CHANGE}.op = 'd' THEN {CHANGE}.ts END, last_truncate.change.ts, current_timestamp())"
     )
