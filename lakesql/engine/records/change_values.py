@@ -333,8 +333,9 @@ def _misfits_within(text: Column, wanted: T.DataType, hint: Hint) -> Column:
         case T.ArrayType(elementType=element):
             return F.coalesce(F.exists(text, lambda item: _misfits_within(item, element, hint)), F.lit(False))
         case T.MapType(valueType=element):
-            values = F.map_values(text)
-            return F.coalesce(F.exists(values, lambda item: _misfits_within(item, element, hint)), F.lit(False))
+            is_ambiguous = F.size(F.array_distinct(F.map_keys(text))) < F.size(text)
+            is_misfit = F.exists(F.map_values(text), lambda item: _misfits_within(item, element, hint))
+            return F.coalesce(is_ambiguous | is_misfit, F.lit(False))
         case _:
             is_null = read_value(text, wanted, hint).isNull()
             return text.isNotNull() & is_null & ~is_null_for_infinite(text, wanted, hint.infinity)

@@ -255,7 +255,7 @@ def landed(column: ContractColumn) -> Column:
 
 
 def _time(column: ContractColumn, text: Column) -> Column:
-    return F.when(~is_time_alone(text), time_of(text, column.type, F.lit(column.unit)))
+    return time_of(text, column.type, F.lit(column.unit))
 
 
 def record_struct(keep: frozenset[str]) -> Column:

@@ -52,8 +52,10 @@ def infinite(text: Column, wanted: T.DataType) -> Column:
 
 
 def time_of(text: Column, wanted: T.DataType, unit: Column) -> Column:
-    """The time of a number, which counts `unit` since 1970, or of a text; NULL where it is none of the common years."""
-    value = F.when(is_whole_number(text), _counted(text, unit)).otherwise(text.try_cast("timestamp"))
+    """The time of a number, which counts `unit` since 1970, or of a text; NULL where it is none of the common years, or
+    a time without a date."""
+    written = F.when(~is_time_alone(text), text.try_cast("timestamp"))
+    value = F.when(is_whole_number(text), _counted(text, unit)).otherwise(written)
     micros = F.unix_micros(value)  # named alone: what stands there several times is worked out once
     return F.when(micros.between(*COMMON_TIMES), F.timestamp_micros(micros).cast(wanted))
 

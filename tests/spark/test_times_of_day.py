@@ -1,0 +1,86 @@
+"""A time without a date is no timestamp, and an object with a name twice no map, whatever wraps the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from lakesql.engine.records.changes import parse_changes
+from lakesql.engine.records.parse import Contract, ContractColumn, parse_records
+from lakesql.names import REJECTED
+from tests.spark.test_plain_event import RAW
+
+pytestmark = pytest.mark.spark
+
+TIMES = (T.TimestampType(), T.TimestampNTZType())
+ALONE = ("10:00", "10:00:00Z", "1:2", "T1:2", " 07:30", "24:00")
+WHOLE = ("2026-01-31T07:30:00", "2026-01-31 07:30:00", "2026-01-31")
+ID = ContractColumn("id", T.LongType())
+
+
+def plain(after: str) -> str:
+    return after
+
+
+def debezium(after: str) -> str:
+    return f'{{"before":null,"after":{after},"source":{{"lsn":1}},"op":"u","ts_ms":5}}'
+
+
+def wrapped(after: str) -> str:
+    return f'{{"schema":null,"payload":{debezium(after)}}}'
+
+
+def flat(after: str) -> str:
+    return f'{{"__op":"u",{after[1:]}'
+
+
+def dms(after: str) -> str:
+    metadata = '{"record-type":"data","operation":"update","timestamp":"2026-01-01T00:00:00Z"}'
+    return f'{{"data":{after},"metadata":{metadata}}}'
+
+
+WRAPPED: dict[str, tuple[str, Callable[[str], str]]] = {
+    "none": ("none", plain),
+    "debezium": ("debezium", debezium),
+    "debezium beside its schema": ("debezium", wrapped),
+    "debezium_flat": ("debezium_flat", flat),
+    "dms": ("dms", dms),
+}
+
+
+def are_taken(spark: SparkSession, wrap: str, column: ContractColumn, values: list[str]) -> list[bool]:
+    """Whether records with these values, as they stand in JSON, are no dead letters."""
+    envelope, make = WRAPPED[wrap]
+    texts = [make(f'{{"id":1,"x":{value}}}') for value in values]
+    rows = [(bytearray(b'{"id":1}'), bytearray(text.encode()), "t", 0, at, None, None) for at, text in enumerate(texts)]
+    raw = spark.createDataFrame(rows, RAW)
+    contract = Contract((ID, column), key=("id",) * (envelope != "none"), envelope=envelope)  # type: ignore[arg-type]
+    if envelope == "none":
+        parsed = parse_records(raw, contract, frozenset({"offset"}))
+    else:
+        parsed = parse_changes(raw, contract, frozenset({"offset"}), frozenset())
+    found = {row._record.offset: row[REJECTED] is None for row in parsed.collect()}
+    return [found[at] for at in range(len(values))]
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_a_time_without_a_date_is_no_timestamp(spark: SparkSession, wrap: str) -> None:
+    for kind in TIMES:
+        values = [json.dumps(text) for text in (*ALONE, *WHOLE)]
+        expected = [False] * len(ALONE) + [True] * len(WHOLE)
+        for unit in (None, "milliseconds"):
+            column = ContractColumn("x", kind, unit=unit)  # type: ignore[arg-type]
+            assert are_taken(spark, wrap, column, values) == expected, (kind, unit)
+        listed = [f"[{value}]" for value in values]
+        assert are_taken(spark, wrap, ContractColumn("x", T.ArrayType(kind)), listed) == expected, kind
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_an_object_with_a_name_twice_is_no_map(spark: SparkSession, wrap: str) -> None:
+    kind = T.MapType(T.StringType(), T.IntegerType())
+    values = ['{"a":1,"a":2}', '{"a":1,"b":2}', "{}", "null", '{"a":null,"A":1}']
+    assert are_taken(spark, wrap, ContractColumn("x", kind), values) == [False, True, True, True, True]
