@@ -63,6 +63,24 @@ def test_what_would_be_another_number_is_a_dead_letter_and_the_rest_is_as_it_is(
     assert all("in it, and" in row["detail"] for row in letters)
 
 
+def test_a_type_that_spark_does_not_know_matters_where_it_is_asked_for(project: Project) -> None:
+    out = io.BytesIO()
+    odd = pa.array([1.5], pa.float16())
+    pyarrow.parquet.write_table(pa.table({"id": [1], "extra": odd, "more": [{"x": 2}]}), out)
+    project.write("in/odd.parquet", out.getvalue())
+    project.write("in/plain.parquet", parquet("id", pa.array([2])))
+    for name, columns in {
+        "without": {"id": "bigint", "more": "struct<x: bigint>"},
+        "asked": {"extra": "double"},
+    }.items():
+        project.stream(name, columns, format="parquet", path="in/*.parquet")
+        project.model(f"of_{name}", f"SELECT * FROM {{{name}}}", mode="append")
+    ran = project.run()
+    assert ran.conditions("of_asked") == ["file-unreadable"]
+    assert "odd.parquet" in ran.finished("of_asked").problems[0].what
+    assert project.rows("of_without") == [{"id": 1, "more": {"x": 2}}, {"id": 2, "more": None}]
+
+
 @pytest.mark.parametrize("name", ["unsigned", "too large"])
 def test_without_dead_letters_the_file_is_named(project: Project, name: str) -> None:
     column, kind = WRONG[name]

@@ -61,7 +61,11 @@ def find_misfit(session: SparkSession, binding: StreamBinding, uri: str) -> str:
         return ""
     wanted = struct_of((it.field, parse_type(it.type)) for it in binding.stream.columns)
     if binding.stream.record_format.has_nanoseconds:
-        found = parse_type(read_parquet_schema(session, uri))
+        schema, unknown = read_parquet_schema(session, uri)
+        asked = {field.name.lower() for field in wanted.fields}
+        if foreign := next((name for name in unknown if name.lower() in asked), ""):
+            return f"its column {foreign} has a type that Spark does not know"
+        found = parse_type(schema)
         return next(_misfits(found, wanted, (), is_parquet_kept), "") if found is not None else ""
     schema = _read_schema(session, uri)
     if not schema:

@@ -7,17 +7,18 @@ bits of a number for a smaller type: -1 of 4294967295, -25536 of 40000. It takes
 from __future__ import annotations
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.gateway import items_of, java_class
 from lakesql.stream.types import SparkType
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
-def read_parquet_schema(session: SparkSession, uri: str) -> str:
-    """The schema of a file in Spark's types, of an unsigned number the one that holds all of them; '' where it cannot
-    be read or has a type that Spark does not know, which Spark will say."""
+def read_parquet_schema(session: SparkSession, uri: str) -> tuple[str, list[str]]:
+    """The schema of a file in Spark's types, of an unsigned number the one that holds all of them, without the columns
+    of types that Spark does not know, and the names of these; '' where it cannot be read, which Spark will say."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     state = session._jsparkSession.sessionState()
     conf = state.conf().clone()
@@ -26,10 +27,19 @@ def read_parquet_schema(session: SparkSession, uri: str) -> str:
     reader = java_class("org.apache.parquet.hadoop.ParquetFileReader")
     converter = java_class("org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter")(conf)
     try:
-        footer = reader.readFooter(state.newHadoopConf(), place, no_rows)
-        return str(converter.convert(footer.getFileMetaData().getSchema()).catalogString())
+        columns = reader.readFooter(state.newHadoopConf(), place, no_rows).getFileMetaData().getSchema().getFields()
     except Py4JJavaError:
-        return ""
+        return "", []
+    message, known, unknown = java_class("org.apache.parquet.schema.MessageType"), [], []
+    for column in items_of(columns):
+        one = java_class("java.util.ArrayList")()
+        one.add(column)
+        try:
+            known.append(str(converter.convert(message("one", one)).catalogString()))
+        except (Py4JJavaError, AnalysisException):
+            unknown.append(str(column.getName()))
+    fields = (each.removeprefix("struct<").removesuffix(">") for each in known)
+    return f"struct<{','.join(fields)}>", unknown
 
 
 def is_parquet_kept(found: SparkType, wanted: SparkType) -> bool:
