@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakesql.errors import Place, ProjectError
@@ -55,7 +55,7 @@ def read_records(text: str, delimiter: str, path: str) -> Iterator[CsvRecord]:
             is_open = "end of data" in str(error)
             what = "A quote is never closed." if is_open else f"This record is no CSV: {error}."
             raise ProjectError.of("seed-syntax", what, place=Place(path, begins)) from None
-        if not _is_blank(values):
+        if not _is_blank(lines.current):
             yield CsvRecord(values, begins, lines.current)
 
 
@@ -77,6 +77,6 @@ class _Lines:
         return line
 
 
-def _is_blank(values: list[str]) -> bool:
-    """Whether a record is a line that has nothing in it, or nothing but blanks."""
-    return not values or (len(values) == 1 and values[0].isspace())
+def _is_blank(lines: Sequence[str]) -> bool:
+    """Whether the lines of a record have nothing in them, or nothing but blanks: what stands in quotes is a value."""
+    return not "".join(lines).strip(" \t\r\n")

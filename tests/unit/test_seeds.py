@@ -135,6 +135,12 @@ def test_quotes_that_are_not_closed_are_refused_at_their_record(text: str, line:
     assert (problem.condition, problem.place and problem.place.line) == ("seed-syntax", line)
 
 
+@pytest.mark.parametrize("value", ['" "', '"\u2028"', '"\n"', "\xa0", "\x1f", '" \t"', '""'])
+def test_a_value_of_white_space_is_a_record(value: str) -> None:
+    read = [record.values for record in read_records(f"v\nx\n{value}\n\n  \ny\n", ",", "s.csv")]
+    assert read == [["v"], ["x"], [value.strip('"')], ["y"]]
+
+
 def test_a_value_has_its_place() -> None:
     text = 'a,b,c\n"x\ny, z",1,2\n'
     _, record = read_records(text, ",", "s.csv")
