@@ -980,7 +980,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "spark-option": Condition(
         "`spark.conf` of the target has a key that is said elsewhere in the target, that would keep what is written "
-        "from its readers, or that is no setting of Spark's.",
+        "from its readers, that gives a type another meaning, or that is no setting of Spark's.",
         "Move or correct the key as the message says. `spark.hadoop.…` are settings of Hadoop.",
     ),
     "spark-refused": Condition(

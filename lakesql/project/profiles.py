@@ -299,8 +299,8 @@ def load_target(
 
 
 def _check_conf(target: Target, output: Node) -> None:
-    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog what pyiceberg is not, or to
-    keep what is written from its readers."""
+    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog what pyiceberg is not, to keep
+    what is written from its readers, or that a type's name means another type."""
     own = f"spark.sql.catalog.{target.catalog.name}"
     spark = output.get("spark")
     conf = spark.get("conf") if spark else None
@@ -313,6 +313,10 @@ def _check_conf(target: Target, output: Node) -> None:
         elif key.startswith("spark.wap."):
             what = f"'{key}' would have Spark write to a branch, or to snapshots that nobody reads."
             why, fix = "A batch is published when it is written and checked.", "Remove it."
+        elif key == "spark.sql.timestampType" and target.spark.conf[key].upper() != "TIMESTAMP_LTZ":
+            what = f"'{key}' would have `timestamp` mean `timestamp_ntz` to Spark alone."
+            why = "A column of a contract that says `timestamp` is a time with a zone, in every table that has it."
+            fix = "Remove it, and write `timestamp_ntz` where one without a zone is meant."
         else:
             continue
         problems.append(Problem("spark-option", what, why, fix, conf.key_place(key) if conf else None))
