@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lakesql.compile.quote import field_path, identifier, table_name, text
@@ -84,11 +84,12 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     properties = {**DEFAULT_PROPERTIES, **config.default_properties}
     if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
         del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
+    order_by = config.order_by or tuple(field for field in config.default_order if _can_be_ordered(field, columns))
     return TableSpec(
         name=name,
         columns=columns,
         partition_by=config.partition_by,
-        order_by=config.order_by or tuple(field for field in config.default_order if _can_be_ordered(field, columns)),
+        order_by=tuple(_in_capitals_of(columns, field) for field in order_by),
         properties={**properties, **config.properties},
         comment=comment,
         added={it.option: it.name for it in mode_adds},
@@ -102,6 +103,12 @@ def _type_like(word: str, columns: tuple[TableColumn, ...]) -> str | None:
     if field != word.lower():
         return CHANGE_FIELDS.get(field)
     return next((column.type for column in columns if column.name.lower() == field), None)
+
+
+def _in_capitals_of(columns: tuple[TableColumn, ...], field: SortField) -> SortField:
+    """A part of an order by the column's own name: Iceberg's rewrites ask for its capitals."""
+    own = next((column.name for column in columns if column.name.lower() == field.column.lower()), field.column)
+    return replace(field, column=own)
 
 
 def _can_be_ordered(field: SortField, columns: tuple[TableColumn, ...]) -> bool:

@@ -317,6 +317,7 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("spark: {conf: {spark.sql.catalog.lake.uri: x}}", "spark-option", 22),
         ("spark: {conf: {spark.sql.catalog.lake: x}}", "spark-option", 22),
         ("spark: {conf: {spark.wap.branch: audit}}", "spark-option", 22),
+        ("spark: {conf: {spark.sql.timestampType: TIMESTAMP_NTZ}}", "spark-option", 22),
         ("{catalog: {name: own}, spark: {conf: {spark.sql.catalog.own.warehouse: x}}}", "spark-option", 45),
         ("catalog: {name: my-lake}", "bad-name", 23),
         ("catalog: {type: 3}", "wrong-type", 23),

@@ -86,6 +86,14 @@ def test_a_keyed_table_is_ordered_by_its_keys_unless_order_by_is_given() -> None
     assert build_table_spec(NAME, COLUMNS, replace(config, order_by=told), "").order_by == told
 
 
+def test_an_order_has_the_capitals_of_the_columns() -> None:
+    columns = (TableColumn("K", "int"), TableColumn("v", "string"))
+    keyed = build_table_spec(NAME, columns, Upsert(keys=("k",)), "")
+    told = build_table_spec(NAME, columns, Append(order_by=(SortField("V", descending=True),)), "")
+    assert keyed.order_by == (SortField("K"),)
+    assert told.order_by == (SortField("v", descending=True),)
+
+
 @pytest.mark.parametrize(
     "config", [Upsert(keys=("id",)), Cdc(keys=("id",)), Scd2(keys=("id",), sequence_by=("order day",))]
 )
