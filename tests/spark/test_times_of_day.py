@@ -63,7 +63,8 @@ def are_taken(spark: SparkSession, wrap: str, column: ContractColumn, values: li
         parsed = parse_records(raw, contract, frozenset({"offset"}))
     else:
         parsed = parse_changes(raw, contract, frozenset({"offset"}), frozenset())
-    found = {row._record.offset: row[REJECTED] is None for row in parsed.collect()}
+    kept = parsed.select("_record.offset", f"{REJECTED}.reason")
+    found = {row.offset: row.reason is None for row in kept.collect()}
     return [found[at] for at in range(len(values))]
 
 
@@ -84,3 +85,14 @@ def test_an_object_with_a_name_twice_is_no_map(spark: SparkSession, wrap: str) -
     kind = T.MapType(T.StringType(), T.IntegerType())
     values = ['{"a":1,"a":2}', '{"a":1,"b":2}', "{}", "null", '{"a":null,"A":1}']
     assert are_taken(spark, wrap, ContractColumn("x", kind), values) == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_times_are_of_the_years_1_to_9999(spark: SparkSession, wrap: str) -> None:
+    texts = ("0001-01-01T00:00:00", "9999-12-31T23:59:59", "10000-01-01T00:00:00", "+12026-01-31T00:00:00")
+    values = [json.dumps(text) for text in (*texts, "0000-01-01T00:00:00", "-0001-01-01T00:00:00")]
+    expected = [True, True, False, False, False, False]
+    for kind in TIMES:
+        assert are_taken(spark, wrap, ContractColumn("x", kind), values) == expected, kind
+        listed = [f"[{value}]" for value in values]
+        assert are_taken(spark, wrap, ContractColumn("x", T.ArrayType(kind)), listed) == expected, kind

@@ -56,7 +56,7 @@ from lakesql.engine.records.record_key import (
     tombstone_key,
 )
 from lakesql.engine.records.registry_value import registry_columns
-from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone, time_of
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_common_year, is_time_alone, time_of
 from lakesql.engine.records.unknown_fields import find_unknown, is_untold, rescued_text, say_unknown
 from lakesql.names import (
     CORRUPT,
@@ -805,6 +805,8 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
                 is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
                 found |= _is_odd(value) & is_long
             return found
+        case T.TimestampNTZType():
+            return ~is_common_year(value)
         case T.MapType():
             return F.size(F.array_distinct(F.map_keys(value))) < F.size(value)
         case T.DateType():

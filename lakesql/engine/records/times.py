@@ -15,6 +15,11 @@ COMMON_DAYS = (-719_162, 2_932_896)
 """The same years, in days since 1970."""
 
 
+def is_common_year(time: Column) -> Column:
+    """Whether a time without a zone is of the years 1 to 9999."""
+    return F.year(time).between(1, 9999)
+
+
 def is_time_alone(text: Column) -> Column:
     """Whether the text of a timestamp is a time without a date, which Spark puts on the day of the reading."""
     return text.rlike(r"^\s*T?[0-9]{1,2}:")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.folded import all_of
-from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_common_year, is_time_alone
 from lakesql.engine.spark.gateway import java_class
 
 
@@ -116,6 +116,8 @@ def _is_kept(value: Column, cast: Column, wanted: T.DataType) -> Column:
         case T.TimestampType():
             is_alone = (kind == "string") & is_time_alone(value.try_cast("string"))
             return F.unix_micros(cast).between(*COMMON_TIMES) & ~is_alone
+        case T.TimestampNTZType():
+            return is_common_year(cast)
         case T.DateType():
             has_time = kind.startswith("timestamp") & (value.try_cast("timestamp") != cast.cast("timestamp"))
             return F.unix_date(cast).between(*COMMON_DAYS) & ~F.coalesce(has_time, F.lit(False))
