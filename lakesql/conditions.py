@@ -47,7 +47,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-expression": Condition(
         "An SQL expression in the configuration, or an expectation, is not one scalar expression over the model's "
-        "columns, or one that is expected is neither true nor false.",
+        "columns; or one that is expected is neither true nor false, or decides the same for every row.",
         "Correct it as the message says. Queries, aggregates and window functions have no place in it.",
     ),
     "bad-fixture": Condition(

@@ -333,7 +333,7 @@ def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -
                     what = f"'{word}' in sort_order of {task.name} is not a column of the table."
                     yield Problem("unknown-column", what, "", did_you_mean(word, names), place)
     if isinstance(options, RewriteDataFiles | RewritePositionDeleteFiles) and options.where not in ("", RECENT):
-        found = read_expression(options.where, names)
+        found = read_expression(options.where, names, use="filter")
         if isinstance(found, Problem):
             what = f"`where` of {task.name}: {found.what}"
             yield replace(found, what=what, place=place)
@@ -548,7 +548,7 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
         if check.column and known is not None and check.column.lower() not in {name.lower() for name in known}:
             what = f"Something is expected of column '{check.column}', which is not one of the SELECT."
             yield Problem("unknown-column", what, "", did_you_mean(check.column, known), check.place)
-        found = read_expression(check.condition, known, typed=typed) if check.is_written else None
+        found = read_expression(check.condition, known, typed=typed, use="test") if check.is_written else None
         if isinstance(found, Problem):
             yield found.at(check.place)
         if (kind := next((it.type for it in typed if it.folded == check.column.lower()), None)) is not None:

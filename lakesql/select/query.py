@@ -33,6 +33,7 @@ from lakesql.select.pivot import is_unpivot
 from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape, offset_of
 from lakesql.select.sqltext import SPARK, Findings, Text, findings_by_offset, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
+from lakesql.select.three_valued import Use, find_undecided
 from lakesql.select.tree import read_relation
 from lakesql.select.ungrouped import ungrouped_text
 from lakesql.stream.types import SparkType, parse_type, stored_type
@@ -215,19 +216,24 @@ def read_expression(
     columns: Collection[str] | None,
     sides: Collection[str] = (),
     typed: tuple[QueryColumn, ...] = (),
+    *,
+    use: Use,
 ) -> tuple[str, ...] | Problem:
     """The columns that a configured condition such as `delete_when` reads, or what is wrong with it.
 
     It is one scalar expression over `columns` (None: unknown): no query, no aggregate, no window. Where rows of several
     `sides` are compared, as in `when_matched`, each column stands behind the name of its side: `source.amount`. Where
-    the types of columns are given, `typed`, it must not be of another type than boolean.
+    the types of columns are given, `typed`, it must not be of another type than boolean. As a test or a filter,
+    by its `use`, it must not decide the same for every row.
     """
     try:
-        read = _read_condition(text, columns, sides, typed)
+        read = _read_condition(text, columns, sides, typed, use)
     except ProjectError as error:
         read = error.problems[0].what
     except RecursionError:
         read = "It nests too deep to be read."
+    if isinstance(read, Problem):
+        return replace(read, what=f"'{text}': {read.what}")
     return Problem("bad-expression", f"'{text}': {read}") if isinstance(read, str) else read
 
 
@@ -236,7 +242,7 @@ def read_event_time(text: str, types: Mapping[str, str]) -> SparkType | Problem 
 
     It gives the same for a record whenever it is asked.
     """
-    read = read_expression(text, types)
+    read = read_expression(text, types, use="value")
     if isinstance(read, Problem):
         return read
     if is_unsteady(text):
@@ -441,9 +447,9 @@ def _note_unnamed(column: QueryColumn, columns: tuple[QueryColumn, ...], finding
 
 
 def _read_condition(
-    text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[QueryColumn, ...]
-) -> tuple[str, ...] | str:
-    """The columns that a condition reads, or what is wrong with it."""
+    text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[QueryColumn, ...], use: Use
+) -> tuple[str, ...] | str | Problem:
+    """The columns that a condition reads, or what is wrong with it: a problem where it says what to do."""
     if sign := template_sign(text):
         return f"'{sign}' stands in it, and a condition is no template. {NO_TEMPLATE}"
     sql = f"SELECT {text}"
@@ -464,7 +470,12 @@ def _read_condition(
             return wrong
         paths = [path[1:] for path in paths]
     used = tuple(dict.fromkeys(path[0] for path in paths))
-    return _unknown_column(used, columns) or _other_type(expression, typed) or used
+    if wrong := _unknown_column(used, columns) or _other_type(expression, typed):
+        return wrong
+    if undecided := find_undecided(expression, use):
+        what, fix = undecided
+        return Problem("bad-expression", what, fix=fix)
+    return used
 
 
 def _wrong_words(read: Text, sql: str) -> str:

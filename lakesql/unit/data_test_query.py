@@ -31,6 +31,7 @@ from lakesql.seed.seed import Seed
 from lakesql.select.query import parse_query, read_expression
 from lakesql.select.relation import QueryColumn
 from lakesql.select.sqltext import Findings, read_text
+from lakesql.select.three_valued import Use
 from lakesql.stream.stream import Column
 from lakesql.stream.types import parse_type, stored_type
 from lakesql.template.evaluate import Names
@@ -99,7 +100,7 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
     conditions = dict(asked.conditions)
     used = [asked.column] if asked.column else []
     if test.where is not None:
-        used += _used(test.where, columns)
+        used += _used(test.where, columns, "filter")
         conditions[WHERE] = str(test.where.value)
     plain = [*readable_columns(columns or {})] or [*(columns or ())]
     shown: list[str] = []
@@ -177,7 +178,7 @@ def _what_is_asked(test: DataTest, columns: Columns | None, tables: Mapping[str,
             condition = f"{identifier(column)} NOT IN ({words})"
             return _Asked(_rows, column, shows_rows=True, conditions={FAILING: condition})
         case Expression(expression=expression):
-            read = tuple(_used(expression, columns))
+            read = tuple(_used(expression, columns, "test"))
             failing = {FAILING: f"NOT ({expression.value})"}
             return _Asked(_rows, column, shows_rows=True, has_expression=True, conditions=failing, read=read)
         case Unique():
@@ -217,7 +218,7 @@ def _looked_at(test: DataTest, table: str, plain: list[str], columns: Columns | 
         return f"SELECT count(*) AS looked_at\nFROM {table}\nWHERE ({where})"
 
     condition = str(test.where.value)
-    read = tuple(dict.fromkeys(_used(test.where, columns))) or tuple(plain[:1])
+    read = tuple(dict.fromkeys(_used(test.where, columns, "filter"))) or tuple(plain[:1])
     return TestQuery(fill(condition), fill(WHERE), {WHERE: condition}, {test.model: read})
 
 
@@ -370,11 +371,11 @@ def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> st
     return found
 
 
-def _used(condition: Node, columns: Columns | None) -> list[str]:
+def _used(condition: Node, columns: Columns | None, use: Use) -> list[str]:
     """The columns that a condition reads, as the table spells them."""
     kinds = (columns or {}).items()
     typed = tuple(QueryColumn(name, 0, type=parse_type(kind) if kind else None) for name, kind in kinds)
-    read = read_expression(str(condition.value), columns, typed=typed)
+    read = read_expression(str(condition.value), columns, typed=typed, use=use)
     if isinstance(read, Problem):
         raise ProjectError([read.at(condition.place)])
     spelled = {column.lower(): column for column in columns or ()}

@@ -78,10 +78,11 @@ class UpsertBatches(Batches):
                 model.option_place("mode"),
             )
         for option, condition in select.writing.conditions.items():
-            if isinstance(problem := read_expression(condition, select.columns), Problem):
+            if isinstance(problem := read_expression(condition, select.columns, use="filter"), Problem):
                 yield problem.at(model.option_place(option))
         for option, condition in select.writing.match_conditions.items():
-            if isinstance(problem := read_expression(condition, select.columns, ("source", "target")), Problem):
+            problem = read_expression(condition, select.columns, ("source", "target"), use="filter")
+            if isinstance(problem, Problem):
                 yield problem.at(model.option_place(option))
         is_asked = "tombstone_retention" in model.options and model.said.get("tombstone_retention")
         if is_asked and not select.writing.memories:

@@ -1,0 +1,334 @@
+"""Which of true, false and NULL a condition can be for a row, and what makes it decide the same for every row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from itertools import product
+from typing import Literal
+
+from sqlglot import exp
+
+Use = Literal["test", "filter", "value"]
+"""What an expression is for. A `test` fails where it is false, and passes where it is true or NULL. A `filter`, such as
+`where` or `delete_when`, chooses the rows for which it is true. A `value` is no condition."""
+
+
+class Truth(Enum):
+    """What a condition is for a row. What has a value, though neither true nor false, is TRUE or FALSE here."""
+
+    TRUE = "true"
+    FALSE = "false"
+    NULL = "NULL"
+
+
+def find_undecided(condition: exp.Expr, use: Use) -> tuple[str, str] | None:
+    """What is wrong where a condition decides the same for every row, and what to do; else None.
+
+    It is found by the condition alone, whatever the values of the columns: one that is found certainly is such, and
+    another one may be.
+    """
+    found = _decided(possible_truths(condition), use)
+    if not found:
+        return None
+    part = _part_to_blame(condition, use)
+    if part is None:
+        return found, "Compare columns in it, so that it holds for some rows and not for others."
+    reason, fix = _advice(part)
+    return f"{found} {reason}", fix
+
+
+def possible_truths(expression: exp.Expr, free: exp.Expr | None = None) -> frozenset[Truth]:
+    """What an expression may be for some row: never less than it can, and possibly more. `free` is a part of it that is
+    taken as if it could be anything."""
+
+    def of(part: exp.Expr) -> frozenset[Truth]:
+        return possible_truths(part, free)
+
+    if expression is free:
+        return _ANY
+    match expression:
+        case exp.Null():
+            return _NULL
+        case exp.Boolean():
+            return _TRUE if expression.this else _FALSE
+        case exp.Literal():
+            return _VALUE
+        case exp.Paren():
+            return of(expression.this)
+        case exp.Not() if _is_quantified(expression.this):
+            # `a NOT LIKE ANY (…)` has the same tree as `NOT (a LIKE ANY (…))`, and another meaning.
+            return _strict(of(expression.this))
+        case exp.Not():
+            return frozenset(_negated(it) for it in of(expression.this))
+        case exp.And():
+            return _combined(_and, of(expression.left), of(expression.right))
+        case exp.Or():
+            return _combined(_or, of(expression.left), of(expression.right))
+        case exp.Is():
+            return _of_is(of(expression.this), expression.expression)
+        case exp.NullSafeEQ() | exp.EqualNull():
+            return _combined(_same, of(expression.this), of(expression.expression))
+        case exp.NullSafeNEQ():
+            same = _combined(_same, of(expression.this), of(expression.expression))
+            return frozenset(_negated(it) for it in same)
+        case exp.In():
+            return _of_in(of(expression.this), [of(item) for item in expression.expressions])
+        case exp.Between():
+            return _of_between(expression, of)
+        case exp.Escape():
+            return of(expression.this)
+        case exp.Like() | exp.ILike() if _is_quantified(expression):
+            return _of_quantified(expression, of)
+        case exp.Coalesce():
+            return _first_value([expression.this, *expression.expressions], of)
+        case exp.Case() | exp.If():
+            return _of_case(expression, of)
+        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
+            return _of_comparison(expression, of)
+        case _ if isinstance(expression, _STRICT):
+            return _strict(*(of(part) for part in _operands(expression)))
+        case _:
+            return _ANY
+
+
+_ANY = frozenset(Truth)
+_VALUE = frozenset({Truth.TRUE, Truth.FALSE})
+_TRUE = frozenset({Truth.TRUE})
+_FALSE = frozenset({Truth.FALSE})
+_NULL = frozenset({Truth.NULL})
+
+_STRICT = (
+    *(exp.Like, exp.ILike, exp.RegexpLike, exp.Contains, exp.StartsWith, exp.EndsWith),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe),
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Cast),
+)
+"""What is NULL where one of its operands is."""
+
+_COMPARED: dict[type[exp.Expr], Callable[[int, int], bool]] = {
+    exp.EQ: int.__eq__,
+    exp.NEQ: int.__ne__,
+    exp.LT: int.__lt__,
+    exp.LTE: int.__le__,
+    exp.GT: int.__gt__,
+    exp.GTE: int.__ge__,
+}
+
+
+def _operands(expression: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(expression, exp.Cast):
+        yield expression.this
+        return
+    yield from expression.iter_expressions()
+
+
+def _strict(*operands: frozenset[Truth]) -> frozenset[Truth]:
+    return _NULL if _NULL in operands else _ANY
+
+
+def _negated(it: Truth) -> Truth:
+    if it is Truth.NULL:
+        return it
+    return Truth.FALSE if it is Truth.TRUE else Truth.TRUE
+
+
+def _and(left: Truth, right: Truth) -> frozenset[Truth]:
+    if Truth.FALSE in (left, right):
+        return _FALSE
+    return _NULL if Truth.NULL in (left, right) else _TRUE
+
+
+def _or(left: Truth, right: Truth) -> frozenset[Truth]:
+    if Truth.TRUE in (left, right):
+        return _TRUE
+    return _NULL if Truth.NULL in (left, right) else _FALSE
+
+
+def _same(left: Truth, right: Truth) -> frozenset[Truth]:
+    """What `<=>` is. Two values are the same or not."""
+    nulls = (left, right).count(Truth.NULL)
+    if nulls == 0:
+        return _VALUE
+    return _TRUE if nulls == 2 else _FALSE
+
+
+def _combined(
+    rule: Callable[[Truth, Truth], frozenset[Truth]], left: frozenset[Truth], right: frozenset[Truth]
+) -> frozenset[Truth]:
+    return frozenset().union(*(rule(*pair) for pair in product(left, right)))
+
+
+def _of_is(tested: frozenset[Truth], word: exp.Expr) -> frozenset[Truth]:
+    """`IS NULL`, `IS TRUE` and `IS FALSE`, which are never NULL."""
+    match word:
+        case exp.Null():
+            asked = Truth.NULL
+        case exp.Boolean():
+            asked = Truth.TRUE if word.this else Truth.FALSE
+        case _:
+            return _ANY
+    return frozenset(Truth.TRUE if it is asked else Truth.FALSE for it in tested)
+
+
+def _of_in(tested: frozenset[Truth], items: list[frozenset[Truth]]) -> frozenset[Truth]:
+    """`IN` with a list: a value that is not in it is no FALSE where NULL is."""
+    if not items or tested == _NULL:
+        return _strict(tested)
+    if all(item == _NULL for item in items):
+        return _NULL
+    return _TRUE | _NULL if _NULL in items else _ANY
+
+
+def _of_between(expression: exp.Between, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+    tested = of(expression.this)
+    low = _strict(tested, of(expression.args["low"]))
+    high = _strict(tested, of(expression.args["high"]))
+    if expression.args.get("symmetric"):
+        return _NULL if low == high == _NULL else _ANY
+    return _combined(_and, low, high)
+
+
+def _is_quantified(expression: exp.Expr) -> bool:
+    """Whether it is `LIKE ANY` or `LIKE ALL` with a list."""
+    if not isinstance(expression, exp.Like | exp.ILike):
+        return False
+    return isinstance(expression.expression, exp.Any | exp.All)
+
+
+def _of_quantified(expression: exp.Like | exp.ILike, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+    listed = _patterns(expression)
+    tested = of(expression.this)
+    rule = _or if isinstance(expression.expression, exp.Any) else _and
+    found = _strict(tested, of(listed[0]))
+    for pattern in listed[1:]:
+        found = _combined(rule, found, _strict(tested, of(pattern)))
+    return found
+
+
+def _patterns(quantified: exp.Expr) -> list[exp.Expr]:
+    patterns: exp.Expr = quantified.expression.this
+    return patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
+
+
+def _first_value(parts: list[exp.Expr], of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+    """`coalesce`: parts behind one that is never NULL are of no effect."""
+    found: frozenset[Truth] = frozenset()
+    for part in parts:
+        possible = of(part)
+        found |= possible - _NULL
+        if Truth.NULL not in possible:
+            return found
+    return found | _NULL
+
+
+def _of_case(expression: exp.Case | exp.If, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+    """`CASE` and `if`: a branch counts if it can be reached."""
+    is_case = isinstance(expression, exp.Case)
+    branches = expression.args["ifs"] if is_case else [expression]
+    compared = expression.this if is_case else None
+    found: frozenset[Truth] = frozenset()
+    for branch in branches:
+        asked = of(branch.this) if compared is None else _strict(of(compared), of(branch.this))
+        if Truth.TRUE in asked:
+            found |= of(branch.args["true"])
+        if asked == _TRUE:
+            return found
+    default = expression.args.get("default" if is_case else "false")
+    return found | (_NULL if default is None else of(default))
+
+
+def _of_comparison(expression: exp.Expr, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+    left, right = expression.this.unnest(), expression.expression.unnest()
+    if _NULL in (of(left), of(right)):
+        return _NULL
+    holds = _COMPARED[type(expression)]
+    numbers = (_whole_number(left), _whole_number(right))
+    if numbers[0] is not None and numbers[1] is not None:
+        return _TRUE if holds(numbers[0], numbers[1]) else _FALSE
+    if isinstance(left, exp.Column) and left == right:
+        return _NULL | (_TRUE if holds(0, 0) else _FALSE)
+    return _ANY
+
+
+def _whole_number(expression: exp.Expr) -> int | None:
+    """The value of a literal of a whole number."""
+    if isinstance(expression, exp.Literal) and not expression.is_string and expression.name.isdecimal():
+        return int(expression.name)
+    return None
+
+
+def _decided(possible: frozenset[Truth], use: Use) -> str:
+    """What a condition decides for every row, by what it may be; '' where rows can differ."""
+    match use:
+        case "value":
+            return ""
+        case "test" if Truth.FALSE not in possible:
+            return "It is false for no row: no row can fail."
+        case "test" if possible == _FALSE:
+            return "It is false for every row."
+        case "filter" if Truth.TRUE not in possible:
+            return "It is true for no row."
+        case "filter" if possible == _TRUE:
+            return "It is true for every row."
+        case _:
+            return ""
+
+
+def _part_to_blame(condition: exp.Expr, use: Use) -> exp.Expr | None:
+    """The first part without which rows could differ; else, where several decide it, the first that is one of them."""
+    parts = list(_parts(condition))
+    for part in parts:
+        if not _decided(possible_truths(condition, part), use):
+            return part
+    return next((part for part in parts if _decided(possible_truths(part), use)), None)
+
+
+def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """What a condition consists of, joined by AND, OR, NOT, CASE and the like, in the order of the text."""
+    match condition:
+        case exp.Not() if _is_quantified(condition.this):
+            yield condition
+        case exp.And() | exp.Or() | exp.Not() | exp.Paren() | exp.Case() | exp.If() | exp.Coalesce():
+            for part in condition.iter_expressions():
+                yield from _parts(part)
+        case exp.Is():
+            yield from _parts(condition.this)
+        case _:
+            yield condition
+
+
+def _advice(part: exp.Expr) -> tuple[str, str]:
+    """Why a part decides the same for every row, and what to do."""
+    text = part.sql("spark")
+    match part:
+        case exp.In() | exp.Like() | exp.ILike() if _lists_null(part):
+            return (
+                f"NULL stands in the list of `{text}`, where a comparison with it is NULL.",
+                "Leave NULL out of the list. A row without a value is found by `IS NULL`.",
+            )
+        case exp.Null():
+            return _advice_on_constant(text)
+        case _ if part.find(exp.Null, exp.Column) is None:
+            return _advice_on_constant(text)
+        case _ if part.find(exp.Null) is not None:
+            return (
+                f"`{text}` compares or calculates with NULL.",
+                "Write `IS NULL` or `IS NOT NULL`: a comparison with NULL is NULL, whatever the value.",
+            )
+        case _:
+            return f"`{text}` decides so, whatever the values are.", "Correct it, or leave it out."
+
+
+def _advice_on_constant(text: str) -> tuple[str, str]:
+    return f"`{text}` is the same for every row.", f"Leave `{text}` out, or write what is to hold in its place."
+
+
+def _lists_null(part: exp.Expr) -> bool:
+    """Whether NULL stands in the list of IN, LIKE ANY or LIKE ALL."""
+    if isinstance(part, exp.In):
+        listed = part.expressions
+    elif _is_quantified(part):
+        listed = _patterns(part)
+    else:
+        return False
+    return any(isinstance(item.unnest(), exp.Null) for item in listed)
