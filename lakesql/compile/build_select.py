@@ -41,6 +41,7 @@ from lakesql.project.sort_order import ZORDER
 from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
 from lakesql.select.relation import QueryColumn, StreamShape
+from lakesql.select.selects_read import SelectsRead, read_selects
 from lakesql.select.views_read import inline_views
 from lakesql.select.watermarks import event_type, find_unfit
 from lakesql.stream.stream import Column, Stream, change_fields, model_stream
@@ -162,6 +163,18 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
 def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
     """The parts of streams that a SELECT over them is checked by, by the streams' names."""
     return {name: _shape_of(stream) for name, stream in streams.items()}
+
+
+def selects_of(select: Select) -> SelectsRead:
+    """The SELECTs of a model's text, over the streams and the tables that it was built with."""
+    tables = {
+        parts: tuple(
+            QueryColumn(name, 0, type=parse_type(kind) if kind else None)
+            for name, kind in zip(names, kinds, strict=True)
+        )
+        for parts, (names, kinds) in select.input_columns.items()
+    }
+    return read_selects(select.query.sql, shapes_of(select.streams), tables)
 
 
 def _shape_of(stream: Stream) -> StreamShape:

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from lakesql.compile.build_select import build_select, shapes_of
+from lakesql.compile.build_select import build_select, selects_of
 from lakesql.compile.select import Select, output_columns
 from lakesql.errors import ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.lint.finding import RuleMatch, Span, TextEdit, word_span
 from lakesql.model.model import Model
 from lakesql.modes.batches.all_batches import batches_of
-from lakesql.select.relation import QueryColumn
-from lakesql.select.selects_read import SelectRead, SelectsRead, read_selects
-from lakesql.stream.types import parse_type
+from lakesql.select.selects_read import SelectRead, SelectsRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +149,4 @@ _READS_TABLE = re.compile(r"\{\{[-+]?\s*ref\s*\(")
 def open_model(manifest: Manifest, name: str, built: dict[str, Select]) -> LintedModel:
     """A model as rules look at it. Raises `ProjectError` where `parse` refuses it."""
     select = build_select(manifest, name, built)
-    tables = {
-        parts: tuple(
-            QueryColumn(name, 0, type=parse_type(kind) if kind else None)
-            for name, kind in zip(names, kinds, strict=True)
-        )
-        for parts, (names, kinds) in select.input_columns.items()
-    }
-    read = read_selects(select.query.sql, shapes_of(select.streams), tables)
-    return LintedModel(manifest, select, read, built)
+    return LintedModel(manifest, select, selects_of(select), built)

@@ -17,6 +17,7 @@ from lakesql.review.causes import ModelVersions
 from lakesql.review.continuation import find_refusals, is_refusal
 from lakesql.review.day_changes import find_day_change
 from lakesql.review.option_changes import find_option_changes, resolved, sql_settings
+from lakesql.review.order_changes import find_order_changes
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.readers import ReadersOf
 from lakesql.review.rebuilds import follow_rebuilds, upstream_of
@@ -90,6 +91,7 @@ def _review_both(change: ModelVersions) -> ModelReview:
             *refusals,
             *table.reasons,
             *find_query_changes(change),
+            *find_order_changes(change),
             *find_branch_changes(change),
             *find_contract_changes(change, table.columns.names),
             *find_option_changes(change),

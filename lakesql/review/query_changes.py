@@ -12,6 +12,7 @@ from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.duration import parse_duration
 from lakesql.review.causes import ModelVersions, connection_place, properties_place, sql_place, stream_place
 from lakesql.review.verdicts import Reason
+from lakesql.select.column_order import is_moved
 from lakesql.select.differences import SelectDifference, find_differences
 from lakesql.stream.stream import Column, Stream, UnknownFields, Watermark
 from lakesql.stream.types import find_growth, parse_type
@@ -84,6 +85,7 @@ def find_contract_changes(change: ModelVersions, told: Collection[str]) -> Itera
         after = change.new.manifest.streams.get(name)
         if before is not None and after is not None and name in change.before.query.streams_read:
             yield from _column_changes(change, before, after, {it.lower() for it in told})
+            yield from _place_changes(change, before, after)
             yield from _option_changes(change, before, after)
             yield from _connection_changes(change, before, after)
 
@@ -110,6 +112,30 @@ def _column_changes(change: ModelVersions, before: Stream, after: Stream, told: 
             rebuild = f"`lakesql rebuild {change.model.name}`."
             do = f"Rows keep what the former field had until the table is filled again: {rebuild}"
         yield Reason("next-batch", "contract-changed", what, place, do)
+
+
+def _place_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+    """The change of the places of columns whose values a record has by their places."""
+    if not (_is_by_place(before) and _is_by_place(after)):
+        return
+    places = [_placed_columns(stream) for stream in (before, after)]
+    if not is_moved(*places):
+        return
+    former = {name.lower(): place for place, name in enumerate(places[0])}
+    moved = next(name for place, name in enumerate(places[1]) if former.get(name.lower(), place) != place)
+    what = f"Stream '{after.name}': '{moved}' is another column of a record, and is read so from the next batch on."
+    do = f"Rows keep what the former place had until the table is filled again: `lakesql rebuild {change.model.name}`."
+    yield Reason("next-batch", "contract-changed", what, stream_place(change.new, after, "columns", moved), do)
+
+
+def _is_by_place(stream: Stream) -> bool:
+    """Whether records have the values of columns in the contract's order, and neither they nor a header name them."""
+    has_headers = stream.origin.brings == "files" and stream.record_format.has_headers(stream.csv)
+    return stream.record_format.is_separated and not has_headers
+
+
+def _placed_columns(stream: Stream) -> list[str]:
+    return [column.name for column in stream.columns if not (column.is_in_key or column.is_rescued)]
 
 
 def _as_read(column: Column) -> Column:

@@ -10,6 +10,7 @@ from lakesql.modes.written_as import Break, WrittenAs, find_break
 from lakesql.plan.steps import fill_again
 from lakesql.review.causes import ModelVersions, changed_option_place, sql_place
 from lakesql.review.option_changes import find_option_changes
+from lakesql.review.order_changes import find_moved_columns, find_order_changes
 from lakesql.review.query_changes import find_query_changes
 from lakesql.review.table_changes import find_table_changes
 from lakesql.review.verdicts import ColumnChanges, ModelReview, Reason, Statements, hardest_first
@@ -47,6 +48,9 @@ def _find_made_anew(change: ModelVersions, columns: ColumnChanges) -> Iterator[R
     if find_differences(before, after):
         what = "The SELECT is another one: the next refresh makes all rows of the table anew, in one commit."
         yield Reason("next-batch", "view-changed", what, sql_place(change, first_change(before, after)))
+    elif (moved := find_moved_columns(change)) is not None:
+        what = f"{moved.what} The next refresh makes all rows of the table anew, in one commit."
+        yield Reason("next-batch", "view-changed", what, moved.place)
     elif columns.names or change.before.model.config.partition_by != change.model.config.partition_by:
         what = "The table has other columns or partitions: the next refresh makes it anew, in one commit."
         yield Reason("next-batch", "view-changed", what, change.model.place)
@@ -65,6 +69,8 @@ def _find_other_view(change: ModelVersions) -> Iterator[Reason]:
     if find_differences(before, after):
         what = "The SELECT is another one: the next run puts the view in the place of the former one."
         yield Reason("next-batch", "view-changed", what, sql_place(change, first_change(before, after)))
+    elif (moved := find_moved_columns(change)) is not None:
+        yield Reason("next-batch", "view-changed", f"{moved.what} Who reads the view has other values.", moved.place)
     elif change.before.model.properties != change.model.properties:
         what = "What is said of the view is other than before: the next run says it in the catalog."
         yield Reason("next-batch", "view-changed", what, change.model.place)
@@ -74,7 +80,8 @@ def _review_history(change: ModelVersions, broken: Break | None, texts: Statemen
     """The review of a history of tables: what was stays, and the next refresh compares all rows with it."""
     table = find_table_changes(change)
     begun = [*_find_begun_anew(change, broken)]
-    others = (*table.reasons, *find_query_changes(change), *find_option_changes(change))
+    select = (*find_query_changes(change), *find_order_changes(change))
+    others = (*table.reasons, *select, *find_option_changes(change))
     steps = () if broken is not None else table.steps
     return ModelReview(change.model.name, hardest_first((*begun, *others)), table.columns, texts, steps)
 

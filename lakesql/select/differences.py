@@ -11,6 +11,7 @@ from typing import Literal
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from lakesql.select.column_order import has_ordinals, is_moved
 from lakesql.select.ctes import cte_tokens
 from lakesql.select.query import parse_query
 from lakesql.select.relation import mark_of
@@ -60,7 +61,7 @@ def find_differences(old: str, new: str) -> tuple[SelectDifference, ...]:
     gone = [part for part in there.values() if part.kind != "column" and (part.kind, part.name) not in kept]
     first = after.offset(min(changed, default=len(after.words) - 1))
     found += [SelectDifference(part.kind, part.name, first) for part in gone]
-    if not found and {key for key in there if key[0] == "column"} == {key for key in kept if key[0] == "column"}:
+    if not found and _is_reordered_otherwise(before, after):
         found.append(SelectDifference("rest", "the order of the columns", first))
     return tuple(sorted(found, key=lambda each: each.offset))
 
@@ -123,15 +124,30 @@ def _is_reordered(before: _ComparedSelect, after: _ComparedSelect) -> bool:
     return parts[0] == parts[1]
 
 
+def _is_reordered_otherwise(before: _ComparedSelect, after: _ComparedSelect) -> bool:
+    """Whether two whose shared parts are the same differ in the order of their columns, which may mean something.
+
+    A column that only one of the two has moves those behind it, which counts where they are named by numbers.
+    """
+    names = [[part.name for part in _parts(select) if part.kind == "column"] for select in (before, after)]
+    if set(names[0]) == set(names[1]):
+        return True
+    if has_ordinals(before.tree):
+        return is_moved(*names)
+    if _is_unordered(before.tree) and _is_unordered(after.tree):
+        return False
+    shared = [[name for name in side if name in names[0] and name in names[1]] for side in names]
+    return shared[0] != shared[1]
+
+
 def _is_unordered(tree: exp.Query) -> bool:
     """Whether the order of the columns means nothing: none is named by its number, or by another one's alias."""
     if not isinstance(tree, exp.Select):
         return False
-    group = tree.args.get("group")
-    if any(it.is_star for it in tree.expressions) or (group and any(it.is_number for it in group.expressions)):
+    if any(it.is_star for it in tree.expressions) or has_ordinals(tree):
         return False
-    aliases = {it.alias for it in tree.expressions if isinstance(it, exp.Alias)}
-    return not any(column.name in aliases for it in tree.expressions for column in it.find_all(exp.Column))
+    aliases = {it.alias.lower() for it in tree.expressions if isinstance(it, exp.Alias)}
+    return not any(column.name.lower() in aliases for it in tree.expressions for column in it.find_all(exp.Column))
 
 
 def _changed_tokens(before: _ComparedSelect, after: _ComparedSelect) -> list[int]:

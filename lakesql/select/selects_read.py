@@ -59,11 +59,13 @@ class SelectRead:
 
 @dataclass(frozen=True, slots=True)
 class SelectsRead:
-    """A whole text with its tree. `selects` are all that it is made of, in the order in which they stand."""
+    """A whole text with its tree. `selects` are all that it is made of, in the order in which they stand. `tables` are
+    the names of the columns of the tables that are known, by the parts of the name in small letters."""
 
     text: Text
     tree: exp.Query
     selects: tuple[SelectRead, ...]
+    tables: Mapping[tuple[str, ...], tuple[str, ...]]
 
 
 def read_selects(
@@ -75,4 +77,5 @@ def read_selects(
     tree = parse_query(text, sql, findings)
     _, walk = read_relation(tree, text, streams, tables, findings)
     selects = (SelectRead(select, mark, sources) for mark, (select, sources) in sorted(walk.sources.items()))
-    return SelectsRead(text, tree, tuple(selects))
+    names = {parts: tuple(column.name or "" for column in columns) for parts, columns in tables.items()}
+    return SelectsRead(text, tree, tuple(selects), names)

@@ -21,6 +21,9 @@ def found(old: str, new: str) -> list[tuple[str, str, str]]:
         ("SELECT a, b FROM s", "select  a ,/* x */ `b`\nFROM S -- y"),
         ("SELECT a AS x FROM s WHERE a <> 1 AND b = 2", "SELECT a x FROM s WHERE ((a != 1) AND (b == 2))"),
         ("SELECT a, b + 1 AS c FROM s", "SELECT b + 1 AS c, a FROM s"),
+        ("SELECT a, b FROM s ORDER BY a, b + 1 LIMIT 5", "SELECT b, a FROM s ORDER BY a, b + 1 LIMIT 5"),
+        ("SELECT a, b, c FROM s GROUP BY ALL", "SELECT c, b, a FROM s GROUP BY ALL"),
+        ("SELECT a, b FROM s ORDER BY 1 LIMIT 5", "SELECT a, b, c FROM s ORDER BY 1 LIMIT 5"),
         (
             "SELECT struct(Lower(A) as x, CASE WHEN a THEN b END) AS c FROM s",
             "SELECT STRUCT(lower(a) AS x, case when A then B end) AS C FROM s",
@@ -63,6 +66,31 @@ def test_spelling_is_no_difference(old: str, new: str) -> None:
             "SELECT a, b, count(*) AS n FROM s GROUP BY 1",
             "SELECT b, a, count(*) AS n FROM s GROUP BY 1",
             [("rest", "the order of the columns", "b,")],
+        ),
+        (
+            "SELECT a, b, count(*) AS n FROM s GROUP BY ROLLUP ((1), 2)",
+            "SELECT b, a, count(*) AS n FROM s GROUP BY ROLLUP ((1), 2)",
+            [("rest", "the order of the columns", "b,")],
+        ),
+        (
+            "SELECT a, b FROM s ORDER BY 1 DESC LIMIT 5",
+            "SELECT b, a FROM s ORDER BY 1 DESC LIMIT 5",
+            [("rest", "the order of the columns", "b,")],
+        ),
+        (
+            "SELECT a, b FROM s ORDER BY ALL LIMIT 5",
+            "SELECT b, a FROM s ORDER BY ALL LIMIT 5",
+            [("rest", "the order of the columns", "b,")],
+        ),
+        (
+            "SELECT a, b FROM s SORT BY (2) LIMIT 5",
+            "SELECT a, c, b FROM s SORT BY (2) LIMIT 5",
+            [("rest", "the order of the columns", ",")],
+        ),
+        (
+            "SELECT a + 1 AS b, B * 2 AS c FROM s",
+            "SELECT B * 2 AS c, a + 1 AS b, d FROM s",
+            [("rest", "the order of the columns", "B")],
         ),
         (
             "SELECT a FROM s UNION ALL SELECT b FROM t",

@@ -1,0 +1,2 @@
+{{ config(mode='append') }}
+SELECT * FROM {{ stream('events') }}

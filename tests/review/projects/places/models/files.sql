@@ -1,0 +1,2 @@
+{{ config(mode='append') }}
+SELECT id, low, high FROM {{ stream('files') }}

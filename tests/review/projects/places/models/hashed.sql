@@ -1,0 +1,2 @@
+{{ config(mode='append') }}
+SELECT id, md5(concat_ws('|', *)) AS hash FROM {{ stream('events') }}

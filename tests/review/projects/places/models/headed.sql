@@ -1,0 +1,2 @@
+{{ config(mode='append') }}
+SELECT id, first, last FROM {{ stream('headed') }}

@@ -1,0 +1,2 @@
+{{ config(mode='append') }}
+SELECT id, a, b FROM {{ stream('lines') }}

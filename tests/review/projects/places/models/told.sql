@@ -1,0 +1,2 @@
+{{ config(mode='table') }}
+SELECT id, low, high FROM {{ ref('files') }}

@@ -1,0 +1,2 @@
+{{ config(mode='table') }}
+SELECT id, to_json(struct(*)) AS document FROM {{ ref('told') }}
