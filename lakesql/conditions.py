@@ -1125,7 +1125,8 @@ CONDITIONS: dict[str, Condition] = {
         "Do what the message says. When the files were deleted by hand, drop the table.",
     ),
     "template-failed": Condition(
-        "An expression of a template cannot be computed with the values it met.",
+        "An expression of a template cannot be computed with the values it met, or what it writes is not SQL: a list, "
+        "a mapping, or a comment (`--`) that would take in the text behind it.",
         "Correct the expression; the place is the model's, the message says which macro it was in.",
     ),
     "template-forbidden": Condition(

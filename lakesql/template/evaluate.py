@@ -10,10 +10,11 @@ from jinja2 import TemplateRuntimeError, UndefinedError, nodes
 
 from lakesql.errors import did_you_mean
 from lakesql.template import values
-from lakesql.template.jinja import entry_of, start_of
+from lakesql.template.jinja import SourceText, entry_of, start_of
 from lakesql.template.library import TAKE_MISSING, Library
 from lakesql.template.reader import Macro
 from lakesql.template.values import MissingEntry, Namespace, TemplateError, failed, too_large
+from lakesql.template.written import Captured, Piece, Pieces, check_comments
 from lakesql.words import answer
 
 MAX_MACRO_DEPTH = 30
@@ -39,24 +40,16 @@ class Names:
     is_full_refresh: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """From `start` on, rendered text comes from `origin` of the source: character by character, or all from there."""
-
-    start: int
-    origin: int
-    verbatim: bool
-
-
 @dataclass(slots=True)
 class Rendering:
     """One rendering: what it reads, what it has written, and what it may still spend.
 
     `edges` are what `stream` and `ref` give for the names they take. `reached` are the ids of what not every rendering
-    writes, and this one has: bodies of branches and loops, sides of a choice, macros.
+    writes, and this one has: bodies of branches and loops, sides of a choice, macros. `source` is the file of what is
+    run: the model's or that of a macro.
     """
 
-    source: str
+    source: SourceText
     macros: Mapping[str, Macro]
     vars: Mapping[str, object]
     edges: Mapping[str, Mapping[str, str]]
@@ -64,17 +57,21 @@ class Rendering:
     budget: Library = field(default_factory=Library)
     out: list[str] = field(default_factory=list)
     length: int = 0
-    pieces: list[Piece] | None = field(default_factory=list)
+    written: Pieces = field(init=False)
     openings: dict[int, int] = field(default_factory=dict)
     depth: int = 0
     callers: list[Caller | None] = field(default_factory=list)
     reached: set[int] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.written = Pieces(self.source)
+
     def emit(self, text: str, origin: int, verbatim: bool) -> None:
         """Writes a text, which comes from `origin` of the source."""
         if text:
-            if self.pieces is not None:
-                self.pieces.append(Piece(self.length, origin, verbatim))
+            self.written.pieces.append(Piece(self.length, origin, verbatim))
+            if isinstance(text, Captured):
+                self.written.captured[self.length] = text
             self.length += len(text)
             if self.length > values.MAX_TEXT:
                 raise too_large(f"writes more than {values.MAX_TEXT} characters")
@@ -84,7 +81,7 @@ class Rendering:
     def opening(self, item: nodes.Node) -> int:
         """Where the `{{` of an expression stands, looked for once."""
         if id(item) not in self.openings:
-            self.openings[id(item)] = self.source.rfind("{{", 0, start_of(item))
+            self.openings[id(item)] = self.source.text.rfind("{{", 0, start_of(item))
         return self.openings[id(item)]
 
     def inner(self, scope: Scope) -> Scope:
@@ -97,15 +94,15 @@ class Rendering:
         self.budget.text(sum(map(len, texts)))
         return "".join(texts)
 
-    def capture(self, body: Iterable[nodes.Node], scope: Scope) -> str:
+    def capture(self, body: Iterable[nodes.Node], scope: Scope) -> Captured:
         """What a body writes, as a text of its own."""
-        out, length, pieces = self.out, self.length, self.pieces
-        self.out, self.length, self.pieces = [], 0, None
+        out, length, written = self.out, self.length, self.written
+        self.out, self.length, self.written = [], 0, Pieces(self.source)
         try:
             _write(self, body, scope)
-            return self.join(self.out)
+            return Captured.of(self.join(self.out), self.written)
         finally:
-            self.out, self.length, self.pieces = out, length, pieces
+            self.out, self.length, self.written = out, length, written
 
 
 def run(state: Rendering, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]:
@@ -114,7 +111,9 @@ def run(state: Rendering, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece,
         _write(state, body, state.module)
     except RecursionError:
         raise too_large("is nested too deeply") from None
-    return "".join(state.out), tuple(state.pieces or ())
+    text = "".join(state.out)
+    check_comments(text, state.written)
+    return text, tuple(state.written.pieces)
 
 
 # Statements.
@@ -142,8 +141,8 @@ def _write_output(state: Rendering, item: nodes.Node, scope: Scope) -> None:
     if type(item) is nodes.TemplateData:
         state.emit(item.data, item.lineno, True)
     else:
-        text = values.text_of(state.budget, _value(state, item, scope))
-        state.emit(text, 0 if state.pieces is None else state.opening(item), False)
+        text = values.output_of(state.budget, _value(state, item, scope), item.lineno)
+        state.emit(text, state.opening(item), False)
 
 
 def _write_if(state: Rendering, node: nodes.If, scope: Scope) -> None:
@@ -216,10 +215,11 @@ def _write_with(state: Rendering, node: nodes.With, scope: Scope) -> None:
 
 def _write_call_block(state: Rendering, block: nodes.CallBlock, scope: Scope) -> None:
     around = state.callers[-1] if state.callers else None
+    source = state.source
 
     def caller(arguments: list[Any]) -> str:
         try:
-            return _invoke(state, "caller", block, arguments, {}, state.inner(scope), around)
+            return _invoke(state, "caller", block, source, arguments, {}, state.inner(scope), around)
         except TemplateError as fault:
             fault.blocks += 1
             raise
@@ -230,7 +230,7 @@ def _write_call_block(state: Rendering, block: nodes.CallBlock, scope: Scope) ->
         fault.blocks = max(0, fault.blocks - 1)
         fault.at = _at(block.call) if fault.at is None else fault.at
         raise
-    state.emit(text, state.source.rfind("{%", 0, block.lineno), False)
+    state.emit(text, state.source.text.rfind("{%", 0, block.lineno), False)
 
 
 # Tables by the type of the node: a `match` would try its cases one after the other.
@@ -242,7 +242,7 @@ _STATEMENTS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], object]] =
         node.target, _captured(state, node, scope), scope, node.lineno
     ),
     nodes.FilterBlock: lambda state, node, scope: state.emit(
-        values.text_of(state.budget, _captured(state, node, scope)), node.lineno, False
+        values.output_of(state.budget, _captured(state, node, scope), node.lineno), node.lineno, False
     ),
     nodes.With: _write_with,
     nodes.CallBlock: _write_call_block,
@@ -381,7 +381,7 @@ def _call_macro(state: Rendering, call: Any, scope: Scope, caller: Caller | None
     state.depth += 1
     try:
         arguments = _bind_surplus(macro, arguments, named, inner)
-        return _invoke(state, macro.node.name, macro.node, arguments, named, inner, caller)
+        return _invoke(state, macro.node.name, macro.node, macro.source, arguments, named, inner, caller)
     except TemplateError as fault:
         if fault.at is not None and not fault.blocks:
             where = f"In macro '{macro.node.name}' at {macro.source.place(fault.at)}."
@@ -408,12 +408,13 @@ def _invoke(
     state: Rendering,
     name: str,
     block: nodes.Macro | nodes.CallBlock,
+    source: SourceText,
     arguments: list[Any],
     named: dict[str, Any],
     scope: Scope,
     caller: Caller | None,
 ) -> str:
-    """The text of a macro's or a call block's body with its parameters bound."""
+    """The text of a macro's or a call block's body, which stands in `source`, with its parameters bound."""
     known = [argument.name for argument in block.args]
     if len(arguments) > len(known):
         raise failed(f"'{name}' takes {len(known)} arguments, not {len(arguments)}.")
@@ -423,6 +424,7 @@ def _invoke(
             raise TemplateError("template-failed", f"'{name}' takes no further argument '{key}'.", hint)
     named.update(zip(known, arguments, strict=False))
     state.callers.append(caller)
+    around, state.source = state.source, source
     try:
         required = len(known) - len(block.defaults)
         for index, parameter in enumerate(known):
@@ -434,6 +436,7 @@ def _invoke(
                 raise failed(f"'{name}' needs a value for '{parameter}'.")
         return state.capture(block.body, scope)
     finally:
+        state.source = around
         state.callers.pop()
 
 
@@ -460,7 +463,7 @@ _EXPRESSIONS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], Any]] = {
     nodes.Neg: lambda state, node, scope: -_value(state, node.node, scope),
     nodes.Pos: lambda state, node, scope: +_value(state, node.node, scope),
     nodes.Concat: lambda state, node, scope: state.join(
-        [values.text_of(state.budget, _value(state, item, scope)) for item in node.nodes]
+        [values.output_of(state.budget, _value(state, item, scope), _at(item)) for item in node.nodes]
     ),
     nodes.List: lambda state, node, scope: [_value(state, item, scope) for item in node.items],
     nodes.Tuple: lambda state, node, scope: tuple([_value(state, item, scope) for item in node.items]),

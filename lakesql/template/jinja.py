@@ -14,6 +14,7 @@ from jinja2.lexer import Lexer, TokenStream
 from jinja2.parser import Parser
 
 from lakesql.errors import Place, ProjectError
+from lakesql.template.comments import LINE_COMMENT, NOTHING, inside_after
 from lakesql.template.values import TemplateError
 from lakesql.words import answer
 
@@ -81,25 +82,25 @@ class _OffsetLexer(Lexer):
 
     def _with_offsets(self, source: str, name: str | None) -> Iterator[tuple[int, str, str]]:
         """The tokens with their offsets, and the line breaks that end an SQL comment, which no `-` strips."""
-        position, inside = 0, ""
+        position, inside = 0, NOTHING
         try:
             for count, (_, kind, value) in enumerate(self.tokeniter(source, name)):
                 if not source.startswith(value, position):
                     # The blank space that a `-` strips before a tag is in no token.
                     begin, position = position, source.index(value, position)
-                    if inside == "--" and "\n" in source[begin:position]:
-                        inside = ""
+                    if inside.mark == LINE_COMMENT and "\n" in source[begin:position]:
+                        inside = NOTHING
                         yield begin, "data", source[begin : source.index("\n", begin) + 1]
                 if kind == "data":
-                    inside = _inside_after(value, inside)
+                    inside = inside_after(value, inside)
                 if count > MAX_TOKENS:
                     raise TemplateError(
                         "template-too-large", f"The file has more than {MAX_TOKENS} Jinja tokens.", at=position
                     )
                 plain = _ESCAPE.sub(_escaped, value) if kind == "string" and "\\" in value else value
                 yield position, kind, plain
-                if inside == "--" and kind in _ENDS and "\n" in value:
-                    inside = ""
+                if inside.mark == LINE_COMMENT and kind in _ENDS and "\n" in value:
+                    inside = NOTHING
                     yield position + value.index("\n"), "data", "\n"
                 position += len(value)
         except TemplateSyntaxError as error:
@@ -109,21 +110,6 @@ class _OffsetLexer(Lexer):
 
 _ENDS = ("variable_end", "block_end", "comment_end", "raw_begin", "raw_end")
 """The tokens that hold the blank space which a `-` strips behind them."""
-
-_MARKS = re.compile(r"--|/\*|\*/|\\.|['\"`\n]", re.DOTALL)
-_OPENING = ("--", "/*", "'", '"', "`")
-_CLOSING = {"--": "\n", "/*": "*/"}
-
-
-def _inside_after(text: str, inside: str) -> str:
-    """What of SQL is open behind a text: a comment, by what opens it, or a quote; `inside` is what was before."""
-    for mark in _MARKS.findall(text):
-        if not inside and mark in _OPENING:
-            inside = mark
-        elif inside and mark == _CLOSING.get(inside, inside):
-            inside = ""
-    return inside
-
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 

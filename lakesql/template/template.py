@@ -17,11 +17,12 @@ from jinja2 import nodes
 from lakesql.decode import Node
 from lakesql.errors import Place, Problem, ProjectError
 from lakesql.template.check import check_macro, check_model
-from lakesql.template.evaluate import Names, Piece, Rendering, run
+from lakesql.template.evaluate import Names, Rendering, run
 from lakesql.template.jinja import SourceText, parse_jinja, source_of
 from lakesql.template.reader import FUNCTIONS, RESERVED, Macro, Reader, Reference, reserved_name
 from lakesql.template.unreached import BranchPart, find_unreached
 from lakesql.template.values import TemplateError, value_of
+from lakesql.template.written import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def _start(template: Template, names: Names) -> Rendering:
         "ref": {found.name: names.ref(found.name) for found in template.refs},
     }
     module = {name: value_of(getattr(names, name)) for name in template.reads}
-    return Rendering(template.lines.text, template.known, names.vars, edges, module)
+    return Rendering(template.lines, template.known, names.vars, edges, module)
 
 
 def _run(state: Rendering, template: Template) -> tuple[str, tuple[Piece, ...]]:

@@ -100,8 +100,12 @@ class Namespace(dict[str, Any]):
 
 def kind_of(value: Any) -> str:
     """What a value is called in a message."""
-    names = {str: "a text", bool: "a boolean", int: "a number", float: "a number", list: "a list", tuple: "a tuple"}
-    return "none" if value is None else names.get(type(value), "a mapping")
+    names = {bool: "a boolean", int: "a number", float: "a number", list: "a list", tuple: "a tuple"}
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return "a text"
+    return names.get(type(value), "a mapping")
 
 
 def value_of(value: object) -> Any:
@@ -118,12 +122,26 @@ def value_of(value: object) -> Any:
 
 
 def text_of(budget: Budget, value: Any) -> str:
-    """What `{{ value }}` writes: a text as it is, everything else as Python shows it."""
+    """A value as a text: a text as it is, everything else as Python shows it."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple | dict):
         budget.weigh(value)
     return str(value)
+
+
+def output_of(budget: Budget, value: Any, at: int) -> str:
+    """What `{{ value }}` and `~` write; a TemplateError for a list or mapping, as Python's `[1, 2]` is not SQL's."""
+    match value:
+        case list() | tuple():
+            fix = "Write its items: ({{ value | join(', ') }})."
+            if any(isinstance(item, str) for item in value):
+                fix = """Write its items: ('{{ value | join("', '") }}')."""
+        case dict():
+            fix = "Write one of its entries: {{ value['key'] }}."
+        case _:
+            return text_of(budget, value)
+    raise TemplateError("template-failed", f"{kind_of(value).capitalize()} is not written as it is.", fix, at)
 
 
 def key_of(key: Any) -> Any:
