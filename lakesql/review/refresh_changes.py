@@ -12,7 +12,7 @@ from lakesql.review.causes import ModelVersions, changed_option_place, sql_place
 from lakesql.review.option_changes import find_option_changes
 from lakesql.review.order_changes import find_moved_columns, find_order_changes
 from lakesql.review.query_changes import find_query_changes
-from lakesql.review.table_changes import find_table_changes
+from lakesql.review.table_changes import find_table_changes, table_columns
 from lakesql.review.verdicts import ColumnChanges, ModelReview, Reason, Statements, hardest_first
 from lakesql.select.differences import find_differences, first_change
 
@@ -66,7 +66,8 @@ def _review_view(change: ModelVersions, texts: Statements) -> ModelReview:
 def _find_other_view(change: ModelVersions) -> Iterator[Reason]:
     """The reasons for which the next run replaces the view in the catalog: another SELECT, or other properties."""
     before, after = change.before.query.sql, change.after.query.sql
-    if find_differences(before, after):
+    names = [{column.name.lower() for column in table_columns(side)} for side in (change.before, change.after)]
+    if find_differences(before, after) or names[0] != names[1]:
         what = "The SELECT is another one: the next run puts the view in the place of the former one."
         yield Reason("next-batch", "view-changed", what, sql_place(change, first_change(before, after)))
     elif (moved := find_moved_columns(change)) is not None:

@@ -1,0 +1,2 @@
+{{ config(mode='view') }}
+SELECT id, low FROM {{ ref('files') }}
