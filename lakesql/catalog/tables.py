@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
+from lakesql.catalog.table_rows import scan_rows
 from lakesql.errors import RunError, did_you_mean, first_line
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_CHECKPOINT, LEDGER_MODEL, REPLAY_SUFFIX
@@ -189,9 +190,6 @@ _BROKEN = (PermissionError, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib
 
 
 def _first_rows(table: Table, limit: int, snapshot: int | None) -> list[tuple[Any, ...]]:
-    from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import ArrowScan
-
     rows: list[tuple[Any, ...]] = []
     if limit <= 0 or table.current_snapshot() is None:
         return rows
@@ -199,8 +197,7 @@ def _first_rows(table: Table, limit: int, snapshot: int | None) -> list[tuple[An
     for task in scan.plan_files():
         # One task at a time: a scan of all of them reads every delete file of the table before the first row.
         left = limit - len(rows)
-        part = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue(), limit=left)
-        for batch in part.to_record_batches([task]):
+        for batch in scan_rows(table, scan.projection(), left).to_record_batches([task]):
             rows.extend(python_rows(batch))
         if len(rows) >= limit:
             break

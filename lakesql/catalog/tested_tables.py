@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.table_rows import keep_nulls, scan_rows
 from lakesql.catalog.tables import load_table, metadata_of, reading
 from lakesql.errors import LakesqlError, Place, RunError, first_line
 from lakesql.model.table_name import TableName
@@ -91,9 +92,6 @@ def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | Non
 
     Some data files at a time are read. Raises `RunError` (`table-unreadable`).
     """
-    from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import ArrowScan
-
     table = found.table
     if table is None or found.snapshot is None or found.snapshot == since:
         return
@@ -106,7 +104,7 @@ def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | Non
             appends = table.incremental_append_scan(selected_fields=chosen)
             appends = appends.from_snapshot_id_exclusive(since).to_snapshot_id_inclusive(found.snapshot)
             schema, tasks = appends.projection(), appends.plan_files()
-        arrow = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
+        arrow = scan_rows(table, schema)
         left = iter(tasks)
         while some := [*islice(left, FILES_AT_ONCE)]:
             yield from arrow.to_record_batches(some)
@@ -119,6 +117,7 @@ def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table, test: P
     (`failures-not-stored`).
     """
     identifier = (name.namespace, name.name)
+    keep_nulls()
     try:
         table = load_table(opened, name)
         if table is not None and not _has_columns_of(table, rows):
