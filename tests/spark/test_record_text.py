@@ -117,6 +117,19 @@ def test_a_text_is_what_stands_there_or_its_record_a_dead_letter(spark: SparkSes
     }
 
 
+def test_a_key_in_bytes_matters_where_the_row_is_read_of_it(spark: SparkSession) -> None:
+    said = '"source":{"lsn":1},"ts_ms":5'
+    whole = f'{{"before":{{"k":1,"s":"x"}},"after":null,"op":"d",{said}}}'
+    alone = f'{{"before":null,"after":null,"op":"d",{said}}}'
+    values = (whole, alone, f'{{"before":null,"after":{{"k":1,"s":"x"}},"op":"u",{said}}}')
+    rows = [
+        (bytearray(b"\xff\x00\x01"), bytearray(it.encode()), "t", 0, at, None, None) for at, it in enumerate(values)
+    ]
+    parsed = parse_changes(spark.createDataFrame(rows, RAW), MIRROR, frozenset({"offset"}), frozenset())
+    found = {row.offset: row.reason for row in parsed.select("_record.offset", f"{REJECTED}.reason").collect()}
+    assert found == {0: None, 1: "unparsable", 2: None}
+
+
 def _bytes(value: bytes | None) -> bytearray | None:
     return None if value is None else bytearray(value)
 

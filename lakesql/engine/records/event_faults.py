@@ -84,7 +84,8 @@ def _event_faults(contract: Contract) -> Iterator[EventFault]:
     op, is_record = op_of(), ~is_ignored(contract)
     if contract.schemas is not None:
         yield _fault(F.col(MISREAD).isNotNull(), UNPARSABLE, F.col(MISREAD))
-    for side, is_read in {"value": is_record, "key": op == "d"}.items():
+    is_by_key = (op == "d") & F.col(EVENT)["before"].isNull()
+    for side, is_read in {"value": is_record, "key": is_by_key}.items():
         invalid = invalid_text(F.col(side).cast("string"))
         yield _fault(is_read & invalid.isNotNull(), UNPARSABLE, F.concat(F.lit(f"the {side}: "), invalid))
     if contract.envelope == "debezium":
