@@ -139,3 +139,17 @@ def _letters(parsed: object, contract: Contract) -> list[Row]:
     detailed = with_detail if contract.envelope == "none" else with_change_detail
     found: list[Row] = detailed(rejected, contract).collect()
     return found
+
+
+@pytest.mark.parametrize(
+    "fields", ['{"type":"int64"}', '{"field":null}', '{"field":"k"},{"field":"s"},{"field":"k"}', "5"]
+)
+def test_a_schema_that_is_none_makes_no_batch_fail(spark: SparkSession, fields: str) -> None:
+    """Neither a field without a name, nor one that stands there twice."""
+    after = f'{{"field":"after","fields":[{fields}]}}' if fields != "5" else "5"
+    event = '{"before":null,"after":{"k":1,"s":"x"},"source":{"lsn":1},"op":"u","ts_ms":5}'
+    value = f'{{"schema":{{"fields":[{after}]}},"payload":{event}}}'
+    key = f'{{"schema":{{"fields":[{fields}]}},"payload":{{"k":1}}}}'
+    rows = [(bytearray(key.encode()), bytearray(value.encode()), "t", 0, 0, None, None)]
+    (row,) = parse_changes(spark.createDataFrame(rows, RAW), MIRROR, frozenset(), frozenset()).collect()
+    assert row[REJECTED] is not None if fields == "5" else (row.k, row.s) == (1, "x")

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.log_positions import LATE_READ, READ_BY_SNAPSHOT
+from lakesql.engine.records.json_text import bound
 from lakesql.engine.records.parse import as_text, from_json, with_stages
 from lakesql.engine.records.source_tables import table_of
 from lakesql.names import CORRUPT
@@ -113,10 +114,15 @@ def _of_event(name: str) -> Column:
 
 def by_name(fields: Column) -> Column:
     """The fields of a schema as `KINDS`: those that have a name, the first one of each."""
-    names = F.transform(fields, lambda it: it["field"])
-    # Of a name that is NULL the place is NULL.
-    named = F.filter(fields, lambda it, place: F.array_position(names, it["field"]) == place + 1)
-    return F.map_from_entries(F.transform(named, lambda it: F.struct(it["field"], it)))
+
+    def named(names: Column) -> Column:
+        are_apart = F.size(F.array_distinct(F.array_compact(names))) == F.size(names)
+        # Of a name that is NULL the place is NULL.
+        first = F.filter(fields, lambda it, place: F.array_position(names, it["field"]) == place + 1)
+        return F.when(are_apart, fields).otherwise(first)
+
+    found = bound(F.transform(fields, lambda it: it["field"]), named)
+    return F.map_from_entries(F.transform(found, lambda it: F.struct(it["field"], it)))
 
 
 def compact(*values: Column) -> Column:
