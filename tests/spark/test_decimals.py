@@ -29,7 +29,7 @@ from tests.spark.test_parse import raw_of
 pytestmark = pytest.mark.spark
 
 TYPES = ((10, 2), (38, 18), (3, 3))
-FORMS = ("topic", "quoted", "csv", "files", "feed")
+FORMS = ("topic", "quoted", "csv", "files", "feed", "quoted in a feed")
 WIDE = Context(prec=200)
 
 
@@ -39,7 +39,7 @@ def random_number(chance: random.Random, precision: int, scale: int) -> str:
     places = chance.choice((0, 1, scale, scale, scale + 1, scale + 9, 39))
     before = str(chance.randrange(10**whole)) if whole else "0"
     after = "".join(chance.choices("0059", k=places)) if places else ""
-    exponent = chance.choice(("", "", "", "e0", "e2", "E-3", "e-40", "e+1", "e-9"))
+    exponent = chance.choice(("", "", "", "e0", "e2", "E-3", "e-40", "e+1", "e-9", "e-310", "E-324", "e-400"))
     return chance.choice(("", "-")) + before + (f".{after}" if after else "") + exponent
 
 
@@ -72,8 +72,9 @@ def read(
         case "csv":
             lines = [f"{i},{text}".encode() for i, text in pairs]
             found = parse_records(raw_of(spark, [*lines]), Contract(columns, "csv", Csv()), none)
-        case "feed":
-            events = [f'{{"op":"c","after":{{"i":{i},"d":"{text}"}}}}'.encode() for i, text in pairs]
+        case "feed" | "quoted in a feed":
+            quote = "" if form == "feed" else '"'
+            events = [f'{{"op":"c","after":{{"i":{i},"d":{quote}{text}{quote}}}}}'.encode() for i, text in pairs]
             contract = Contract(columns, envelope="debezium", key=("i",))
             found = parse_changes(raw_of(spark, [*events]), contract, none, none)
         case _:

@@ -420,7 +420,7 @@ def _bytes(text: Column, encoding: Encoding | None) -> Column:
     return F.try_to_binary(F.translate(text, "-_", "+/"), F.lit("base64"))
 
 
-LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]"
+LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]|[0-9.][eE]-[0-9]{3}"
 """JSON numbers that no text of a double may be the same as."""
 
 
