@@ -40,12 +40,12 @@ from lakesql.project.profiles import adds_functions
 from lakesql.project.sort_order import ZORDER
 from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
-from lakesql.select.relation import QueryColumn, StreamShape
+from lakesql.select.relation import QueryColumn, StreamShape, typed_columns
 from lakesql.select.selects_read import SelectsRead, read_selects
 from lakesql.select.views_read import inline_views
 from lakesql.select.watermarks import event_type, find_unfit
 from lakesql.stream.stream import Column, Stream, change_fields, model_stream
-from lakesql.stream.types import parse_type, stored_type, type_at
+from lakesql.stream.types import stored_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Template, parse_template, render_template
 
@@ -167,13 +167,8 @@ def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
 
 def selects_of(select: Select) -> SelectsRead:
     """The SELECTs of a model's text, over the streams and the tables that it was built with."""
-    tables = {
-        parts: tuple(
-            QueryColumn(name, 0, type=parse_type(kind) if kind else None)
-            for name, kind in zip(names, kinds, strict=True)
-        )
-        for parts, (names, kinds) in select.input_columns.items()
-    }
+    inputs = select.input_columns.items()
+    tables = {parts: typed_columns(zip(names, kinds, strict=True)) for parts, (names, kinds) in inputs}
     return read_selects(select.query.sql, shapes_of(select.streams), tables)
 
 
@@ -211,8 +206,7 @@ def _tables_of(
             continue  # it may have been written by another version of that model
         if name in manifest.seeds:
             seed = manifest.seeds[name]
-            columns = (QueryColumn(it.name, 0, type=parse_type(stored_type(it.type))) for it in seed.columns)
-            tables[seed.table.folded] = tuple(columns)
+            tables[seed.table.folded] = typed_columns((it.name, stored_type(it.type)) for it in seed.columns)
             continue
         if not is_stored(manifest, name):
             tables |= _tables_of(manifest, manifest.models[name], built)
@@ -556,7 +550,7 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
     letters for rows whose records cannot be found."""
     known = select.columns
     outputs = output_columns(select)
-    typed = tuple(QueryColumn(it.name, 0, type=parse_type(it.type) if it.type else None) for it in outputs)
+    typed = typed_columns((it.name, it.type) for it in outputs)
     for check in select.checks:
         if check.column and known is not None and check.column.lower() not in {name.lower() for name in known}:
             what = f"Something is expected of column '{check.column}', which is not one of the SELECT."

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.select.sqltext import Findings, Text
-from lakesql.stream.types import SparkType
+from lakesql.stream.types import SparkType, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,11 @@ class QueryColumn:
     def folded(self) -> str:
         """Its name in small letters; empty where Spark would make one up."""
         return (self.name or "").lower()
+
+
+def typed_columns(columns: Iterable[tuple[str, str | None]]) -> tuple[QueryColumn, ...]:
+    """The columns of a table, by their names and the texts of their types, which may not be known."""
+    return tuple(QueryColumn(name, 0, type=parse_type(kind or "")) for name, kind in columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,17 @@ def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
     }
 
 
+def total_of(lag: Offsets) -> int:
+    """How many offsets these are together."""
+    return sum(sum(partitions.values()) for partitions in lag.values())
+
+
 def find_share(lag: Offsets, limit: int | None) -> dict[str, dict[int, int]]:
     """How many of the offsets that it is behind each partition gives to a batch of at most `limit`; all without one.
 
     Each gives the same share of what it has, and at least one, so that none waits for another.
     """
-    total = sum(sum(partitions.values()) for partitions in lag.values())
+    total = total_of(lag)
     if limit is None or total <= limit:
         return {topic: dict(partitions) for topic, partitions in lag.items()}
     return {

@@ -29,11 +29,11 @@ from lakesql.model.data_tests import (
 from lakesql.model.model import Model
 from lakesql.seed.seed import Seed
 from lakesql.select.query import parse_query, read_expression
-from lakesql.select.relation import QueryColumn
+from lakesql.select.relation import typed_columns
 from lakesql.select.sqltext import Findings, read_text
 from lakesql.select.three_valued import Use
 from lakesql.stream.stream import Column
-from lakesql.stream.types import parse_type, stored_type
+from lakesql.stream.types import stored_type
 from lakesql.template.evaluate import Names
 from lakesql.template.template import parse_template, render_template
 from lakesql.unit.duck_types import VOID, NeedsSparkError, duck_type, is_flat
@@ -373,8 +373,7 @@ def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> st
 
 def _used(condition: Node, columns: Columns | None, use: Use) -> list[str]:
     """The columns that a condition reads, as the table spells them."""
-    kinds = (columns or {}).items()
-    typed = tuple(QueryColumn(name, 0, type=parse_type(kind) if kind else None) for name, kind in kinds)
+    typed = typed_columns((columns or {}).items())
     read = read_expression(str(condition.value), columns, typed=typed, use=use)
     if isinstance(read, Problem):
         raise ProjectError([read.at(condition.place)])

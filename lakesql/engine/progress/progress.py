@@ -16,7 +16,7 @@ from lakesql.ledger.entry import Entry, overtaken
 from lakesql.progress.position import count_between, first_positions, ranges_between, topic_ids
 from lakesql.progress.state import Origin, QueryIdentity, newest_batch
 from lakesql.progress.stored import read_offsets
-from lakesql.source.cluster import lag_of, numbered
+from lakesql.source.cluster import lag_of, numbered, total_of
 from lakesql.source.kinds import SOURCES
 from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.source.stream_state import Position, SourceState, is_another, spark_position
@@ -151,7 +151,7 @@ class QueryProgress:
             if source.name == stream and source.ends:
                 begun = numbered(SOURCES[source.kind].offsets(self._positions.get(stream)))
                 start = {topic: {**each, **begun.get(topic, {})} for topic, each in source.beginnings.items()}
-                return sum(sum(each.values()) for each in lag_of(start, source.ends).values())
+                return total_of(lag_of(start, source.ends))
         return None
 
     def note_written(self, entry: Entry) -> None:

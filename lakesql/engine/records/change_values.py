@@ -24,6 +24,7 @@ from lakesql.engine.records.decimals import Decimals, has_digits, is_exact
 from lakesql.engine.records.json_text import (
     as_written,
     bound,
+    has_name_twice,
     has_rewritten,
     holds_any,
     holds_float,
@@ -333,9 +334,8 @@ def _misfits_within(text: Column, wanted: T.DataType, hint: Hint) -> Column:
         case T.ArrayType(elementType=element):
             return F.coalesce(F.exists(text, lambda item: _misfits_within(item, element, hint)), F.lit(False))
         case T.MapType(valueType=element):
-            is_ambiguous = F.size(F.array_distinct(F.map_keys(text))) < F.size(text)
             is_misfit = F.exists(F.map_values(text), lambda item: _misfits_within(item, element, hint))
-            return F.coalesce(is_ambiguous | is_misfit, F.lit(False))
+            return F.coalesce(has_name_twice(text) | is_misfit, F.lit(False))
         case _:
             is_null = read_value(text, wanted, hint).isNull()
             return text.isNotNull() & is_null & ~is_null_for_infinite(text, wanted, hint.infinity)

@@ -149,6 +149,11 @@ def parts_of(wanted: T.DataType) -> Iterator[T.DataType]:
             yield wanted
 
 
+def has_name_twice(found: Column) -> Column:
+    """Whether a map that was read of an object has a key twice: its name stood there twice."""
+    return F.size(F.array_distinct(F.map_keys(found))) < F.size(found)
+
+
 def holds_any(conditions: Iterable[Column]) -> Column:
     """Whether one of the conditions holds, however many there are; false where there are none."""
     return F.array_contains(F.array(F.lit(False), *conditions), True)

@@ -36,6 +36,7 @@ from lakesql.engine.records.frame import without_frame
 from lakesql.engine.records.json_text import (
     as_written,
     bound,
+    has_name_twice,
     has_rewritten,
     holds_any,
     holds_text,
@@ -808,7 +809,7 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
         case T.TimestampNTZType():
             return ~is_common_year(value)
         case T.MapType():
-            return F.size(F.array_distinct(F.map_keys(value))) < F.size(value)
+            return has_name_twice(value)
         case T.DateType():
             return ~F.unix_date(value).between(*COMMON_DAYS)
         case _:

@@ -23,7 +23,7 @@ from lakesql.engine.spark.changed_settings import FEW_RECORDS, changed_settings,
 from lakesql.engine.spark.internals import in_session
 from lakesql.engine.spark.kept_rows import keep_rows
 from lakesql.names import TABLE
-from lakesql.source.cluster import Offsets, lag_of, numbered
+from lakesql.source.cluster import Offsets, lag_of, numbered, total_of
 from lakesql.source.stream_state import Position
 
 LONGEST = 1_000_000
@@ -126,7 +126,7 @@ class SharedTopics:
     ) -> None:
         """Read a stretch. Of one that does not begin with the first records that are there it is known how many it has
         at most, and few are held by the driver."""
-        size = sum(sum(each.values()) for each in lag_of(numbered(start), numbered(stretch.end)).values())
+        size = total_of(lag_of(numbered(start), numbered(stretch.end)))
         tables = frozenset(self._find_tables().values())
         rows = with_tables(read(), share.binding, sorted(tables))
         if start is not None and size <= FEW_RECORDS:

@@ -21,7 +21,7 @@ from lakesql.engine.together.shared_topics import LONGEST, SharedTopics, TopicSh
 from lakesql.errors import TransientError
 from lakesql.ledger.entry import Snapshot
 from lakesql.progress.position import even_limit
-from lakesql.source.cluster import Offsets, find_share, lag_of, numbered
+from lakesql.source.cluster import Offsets, find_share, lag_of, numbered, total_of
 from lakesql.source.stream_state import Position, position_of
 
 
@@ -50,7 +50,7 @@ class TopicBatches(PlannedBatches):
         limit = self._limit if self._shared is None else min(self._limit or LONGEST, LONGEST)
         if limit is not None:
             left = lag_of(self._places.starts(numbered(position), self._latest), self._latest)
-            self._size = even_limit(sum(sum(each.values()) for each in left.values()), limit)
+            self._size = even_limit(total_of(left), limit)
         return position_of(self._latest)
 
     def find_end(self, position: Position, until: Position) -> Position:
@@ -102,8 +102,7 @@ class TopicBatches(PlannedBatches):
         """Where a batch ends: with the others', if what is read is not too much to be kept for them."""
         ends = numbered(end)
         size = lag_of(self._places.starts(numbered(position), ends), ends)
-        is_short = sum(sum(each.values()) for each in size.values()) <= LONGEST
-        return shared.plan(position, end) if is_short else end
+        return shared.plan(position, end) if total_of(size) <= LONGEST else end
 
     def _notes_start(self, position: Position) -> bool:
         return position is None and not self._places.begins_early()
