@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -32,9 +33,14 @@ LATEST_S = 1.5
 
 
 def make_rounds(project: Project, seed: int, models: Sequence[str] = MODELS, writers: Sequence[Writer] = ()) -> Rounds:
-    """A project whose models have no table yet, over inputs that have rows."""
+    """A project whose models have no table yet, over inputs that have rows. None is refused for the keys of its rows,
+    so a run makes the table of each."""
     project._target["spark"] = SPARK
     rounds = Rounds(project, seed, models, writers)
+    views = rounds.views
+    for model in [*views.models.values()]:
+        while views.models[model.name].view.keys and views.has_key_twice(model.name):
+            views.add(replace(model, view=views.pick("key")))
     project.manifest()  # writes profiles.yml
     return rounds
 
@@ -47,6 +53,8 @@ def batches(project: Project, name: str) -> list[int]:
 def find_faults(rounds: Rounds) -> list[str]:
     """What is wrong after one more run, which does what is left."""
     rounds.refresh()
+    if rounds.faults:
+        return rounds.faults
     for name in rounds.stored:
         found = batches(rounds.project, name)
         if found != sorted({*found}):
