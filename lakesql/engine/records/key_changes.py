@@ -49,7 +49,7 @@ def move(contract: Contract) -> Column:
             if column.name not in contract.key:
                 value = row[column.name]
                 has_map = "map<" in column.type.simpleString()  # which Spark does not hash
-                hashes.append(F.xxhash64(F.to_json(F.struct(value)) if has_map else value))
+                hashes.append(F.xxhash64(F.to_json(value) if has_map else value))
         return F.array(*hashes).cast("array<bigint>")
 
     return F.struct(

@@ -68,9 +68,22 @@ varying AS (
     HAVING min(value) <> max(value)
   )
 ),
+left_behind AS (
+  SELECT half, first(move.removed) AS removed
+  FROM said
+  WHERE op = 'd' AND half IS NOT NULL
+  GROUP BY half
+),
+sources AS (
+  SELECT source, bool_or(op = 'u' AND move.removed IS NULL) AS sends_keys
+  FROM said
+  GROUP BY source
+),
 compared AS (
   SELECT said.* EXCEPT (source, move),
     size(places) AS compares,
+    sends_keys,
+    coalesce(move.removed, left_behind.removed) AS row_before,
     struct(
       position,
       op,
@@ -79,11 +92,16 @@ compared AS (
     ) AS event
   FROM said
   CROSS JOIN varying
+  LEFT JOIN left_behind ON left_behind.half = said.half
+  LEFT JOIN sources ON sources.source = said.source
   WHERE op IN ('c', 'u', 'd') AND tx IS NOT NULL
 ),
 counted AS (
   SELECT key, tx,
     first(compares) AS compares,
+    min(row_before) = max(row_before)
+      AND (bool_or(sends_keys) OR forall(max(row_before), value -> value = xxhash64(CAST(NULL AS int))))
+      AND NOT arrays_overlap(collect_set(event.added), collect_set(event.removed)) AS has_keys_alone,
     max(position) AS position,
     collect_set(event) AS events,
     collect_set(if(is_earlier, event, NULL)) AS earlier,
@@ -101,7 +119,8 @@ told AS (
     {left} AS has_left,
     {entered_before} AS entered_before,
     {left_before} AS left_before
-  FROM counted{where}
+  FROM counted
+  WHERE NOT coalesce(has_keys_alone, false){compares}
 )
 SELECT changes.* EXCEPT ({change}, {compared}),
   struct(
@@ -315,6 +334,10 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
     differ at all: where the database sends the key alone, the others are the same in every delete, whatever stood in
     them. Where none differs, a delete deletes; but in a table of nothing else than keys there is none to compare.
 
+    The partitions of a table may differ in whether they send the key alone, and so may sources. The rows of a key, and
+    those that take it, are of one partition. It does if each row before a change that is had of them is the same, and
+    that is NULL throughout, or the source has sent an update without any. A delete deletes then, too.
+
     What earlier batches have read of a transaction counts too, and the table has what that came to. So where the key is
     as it was before the transaction, what has left it enters again, and what has entered it leaves.
 
@@ -339,7 +362,7 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
         left_before=_MORE.format(events="earlier", one="removed", other="added"),
         keys=identifiers(keys),
         changes_keys=", ".join(column_of("changes", key) for key in keys),
-        where="" if is_keys_only else "\n  WHERE compares > 0",
+        compares="" if is_keys_only else " AND compares > 0",
         fields=",\n    ".join(
             f"{placed.get(field, value)} AS {field}" for field, value in zip(fields, changed, strict=True)
         ),
