@@ -1,4 +1,5 @@
-"""A time without a date is no timestamp, and an object with a name twice no map, whatever wraps the record."""
+"""A time without a date is no timestamp, a date with more behind it no date, a number with Java's letters no double,
+and an object with a name twice no map, whatever wraps the record."""
 
 from __future__ import annotations
 
@@ -78,6 +79,61 @@ def test_a_time_without_a_date_is_no_timestamp(spark: SparkSession, wrap: str) -
             assert are_taken(spark, wrap, column, values) == expected, (kind, unit)
         listed = [f"[{value}]" for value in values]
         assert are_taken(spark, wrap, ContractColumn("x", T.ArrayType(kind)), listed) == expected, kind
+
+
+MORE = (
+    "2026-03-01 xyz",
+    "2026-03-01Txyz",
+    "2026-03-01 10:00 later",
+    "2026-03-01T25:00:00",
+    "2026-3-1 1:2:3:4",
+)
+DAYS = (
+    "2026-03-01",
+    "2026-03-01 10",
+    "2026-3-1",
+    "2026-03",
+    "2026",
+    " 2026-03-01 ",
+    "2026-03-01T10:00:00Z",
+    "2026-03-01 10:00:00.123 +01:00",
+    "2026-03-01T",
+)
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_a_date_with_more_behind_it_than_a_time_is_no_date(spark: SparkSession, wrap: str) -> None:
+    values = [json.dumps(text) for text in (*MORE, *DAYS)]
+    values.append(json.dumps(MORE[0]).replace(" ", "\\u0020"))
+    expected = [False] * len(MORE) + [True] * len(DAYS) + [False]
+    found = are_taken(spark, wrap, ContractColumn("x", T.DateType()), values)
+    assert found == expected
+    listed = [f"[{value}]" for value in values]
+    assert are_taken(spark, wrap, ContractColumn("x", T.ArrayType(T.DateType())), listed) == expected
+
+
+JAVA = ("1d", "1.5F", "-2D", "1e3f", "0x1p3", "0X1.8p1 ", ".5d", "1.d")
+NUMBERS = ("1", "1.5", "-2e3", " 4 ", "NaN", "-Infinity", ".5", "1.")
+
+
+@pytest.mark.parametrize("wrap", [wrap for wrap in WRAPPED if wrap != "none"])
+def test_a_number_of_javas_source_code_is_no_double(spark: SparkSession, wrap: str) -> None:
+    values = [json.dumps(text) for text in (*JAVA, *NUMBERS)]
+    expected = [False] * len(JAVA) + [True] * len(NUMBERS)
+    for kind in (T.DoubleType(), T.FloatType()):
+        assert are_taken(spark, wrap, ContractColumn("x", kind), values) == expected, kind
+
+
+def test_lines_of_csv_hold_neither(spark: SparkSession) -> None:
+    texts = {T.DateType(): (MORE, DAYS), T.DoubleType(): (JAVA, NUMBERS), T.FloatType(): (JAVA, NUMBERS)}
+    for kind, (wrong, right) in texts.items():
+        lines = [f"{at},{text},a word" for at, text in enumerate((*wrong, *right))]
+        rows = [(None, bytearray(line.encode()), "t", 0, at, None, None) for at, line in enumerate(lines)]
+        columns = (ID, ContractColumn("x", kind), ContractColumn("t", T.StringType()))
+        parsed = parse_records(spark.createDataFrame(rows, RAW), Contract(columns, "csv"), frozenset({"offset"}))
+        kept = parsed.select("_record.offset", f"{REJECTED}.reason").collect()
+        refused = {row.offset for row in kept if row.reason is not None}
+        assert refused == {*range(len(wrong))}, (kind, [lines[at] for at in refused ^ {*range(len(wrong))}])
 
 
 @pytest.mark.parametrize("wrap", WRAPPED)

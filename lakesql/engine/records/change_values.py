@@ -20,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.decimals import Decimals, has_digits, is_exact
+from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, is_literal_of_java
 from lakesql.engine.records.json_text import (
     as_written,
     bound,
@@ -39,7 +39,14 @@ from lakesql.engine.records.parse import (
     as_text,
     from_json,
 )
-from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, infinite, is_whole_number, time_of
+from lakesql.engine.records.times import (
+    COMMON_DAYS,
+    COMMON_TIMES,
+    infinite,
+    is_more_than_date,
+    is_whole_number,
+    time_of,
+)
 from lakesql.names import CORRUPT
 from lakesql.stream.stream import Encoding, Infinity
 
@@ -366,7 +373,9 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             return _bytes(text, hint.encoding)
         case T.DateType():
             days = F.date_from_unix_date(text.try_cast("int"))
-            value = F.when(is_whole_number(text), days).otherwise(F.regexp_replace(text, "Z$", "").try_cast(wanted))
+            written = F.regexp_replace(text, "Z$", "")
+            day = F.when(~is_more_than_date(written), written.try_cast(wanted))
+            value = F.when(is_whole_number(text), days).otherwise(day)
             found = F.when(F.unix_date(value).between(*COMMON_DAYS), value)
             return _bounded(
                 infinite(text, wanted), found, hint, *(F.date_from_unix_date(F.lit(day)) for day in COMMON_DAYS)
@@ -377,7 +386,7 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
         case T.DecimalType():
             return _decimal(text, wanted, hint.decimals)
         case T.DoubleType() | T.FloatType():
-            value = text.try_cast(wanted)
+            value = F.when(~is_literal_of_java(text), text.try_cast(wanted))
             return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
         case _:
             return text.try_cast(wanted)

@@ -27,6 +27,11 @@ def is_exact(text: Column, scale: int) -> Column:
     return F.when(is_plain, F.lit(True)).otherwise(is_short)
 
 
+def is_literal_of_java(text: Column) -> Column:
+    """Whether the text is a double as Java's source code has it, and nobody else's: `1d`, `1.5F`, `0x1p3`."""
+    return text.rlike(r"(?i)^\s*[-+]?(?:0x|[0-9.]+(?:e[-+]?[0-9]+)?[df]\s*$)")
+
+
 def has_digits(text: Column) -> Column:
     """Whether the text is a number in digits, and nothing else."""
     return text.rlike(r"^[-+]?[\p{Nd}.]+(?:[eE][-+]?\p{Nd}+)?$")

@@ -29,7 +29,7 @@ from lakesql.engine.records.csv_text import (
     problems_of,
     read_csv,
 )
-from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, too_long, wider
+from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, is_literal_of_java, too_long, wider
 from lakesql.engine.records.encodings import decoded
 from lakesql.engine.records.folded import any_of
 from lakesql.engine.records.frame import without_frame
@@ -57,7 +57,14 @@ from lakesql.engine.records.record_key import (
     tombstone_key,
 )
 from lakesql.engine.records.registry_value import registry_columns
-from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_common_year, is_time_alone, time_of
+from lakesql.engine.records.times import (
+    COMMON_DAYS,
+    COMMON_TIMES,
+    is_common_year,
+    is_more_than_date,
+    is_time_alone,
+    time_of,
+)
 from lakesql.engine.records.unknown_fields import find_unknown, is_untold, rescued_text, say_unknown
 from lakesql.names import (
     CORRUPT,
@@ -524,12 +531,16 @@ def _with_folders(row: Column, columns: T.StructType, contract: Contract) -> Col
 def _doubt(contract: Contract) -> Column | None:
     """Whether a value of a record may not be what was read of its text, as cheaply as that can be asked.
 
-    None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`,
-    `_long_number`.
+    None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`, `_more_than_date`,
+    `_literal_of_java`, `_long_number`.
     """
     doubts: list[Column | None] = list(_long_decimals(contract))
     if contract.format == "csv":
         doubts.append(_has_infinite(contract))
+        if _holds(contract, T.DoubleType) or _holds(contract, T.FloatType):
+            doubts.append(_text().rlike(LITERAL_OF_JAVA))
+    if _takes_dates(contract) and _holds(contract, T.DateType):
+        doubts.append(_text().rlike(MORE_THAN_DATE))
     if _takes_times_alone(contract):
         timed = [column for column in contract.columns if not column.is_counted]
         today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in timed]
@@ -707,7 +718,7 @@ def _json_detail(contract: Contract) -> Column:
 def _column_faults(contract: Contract) -> list[_RecordFault]:
     """What is wrong with the values of a row that Spark has read."""
     row, faults = F.col(ROW), []
-    is_json, times_alone = contract.format == "json", _takes_times_alone(contract)
+    is_json, times_alone, dates = contract.format == "json", _takes_times_alone(contract), _takes_dates(contract)
     for column in contract.columns:
         if column.is_counted:
             faults.append(_no_time(column))
@@ -726,6 +737,8 @@ def _column_faults(contract: Contract) -> list[_RecordFault]:
             _too_large(contract, column),
             _anywhere(row[column.name], column.type, path, _decimal_test(contract, column)),
             _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
+            _anywhere(texts[column.name], column.type, "", _more_than_date) if dates else None,
+            _anywhere(texts[column.name], column.type, "", _literal_of_java) if contract.format == "csv" else None,
         ]
         if is_json:
             found.append(_anywhere(texts[column.name], column.type, "", _long_number))
@@ -890,6 +903,14 @@ def _time_alone(text: Column, wanted: T.DataType, _path: str) -> Column | None:
     return is_time_alone(text) if isinstance(wanted, T.TimestampType) else None
 
 
+def _more_than_date(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    return is_more_than_date(text) if isinstance(wanted, T.DateType) else None
+
+
+def _literal_of_java(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    return is_literal_of_java(text) if isinstance(wanted, T.DoubleType | T.FloatType) else None
+
+
 def _long_number(text: Column, wanted: T.DataType, _path: str) -> Column | None:
     """Whether a timestamp was given as a number that `_lossy` knows by its path, where nothing has one: in an array."""
     return text.rlike(r"\A-?[0-9]{13,}") if isinstance(wanted, T.TimestampType) else None
@@ -909,6 +930,10 @@ def _takes_times_alone(contract: Contract) -> bool:
     return contract.format == "json" or (contract.format == "csv" and not contract.csv.timestamp_format)
 
 
+def _takes_dates(contract: Contract) -> bool:
+    return contract.format == "json" or (contract.format == "csv" and not contract.csv.date_format)
+
+
 def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
     """Whether a timestamp lies about now, where `_time_alone` would be."""
     if not isinstance(wanted, T.TimestampType):
@@ -925,6 +950,16 @@ DIGITS_WITH_COMMA = r"""["'](?=[-+.,eE]*\p{Nd})[-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["'
 
 TIME_ALONE = r"(?<![0-9:+-])(?<![0-9][ T])T?[0-9]{1,2}:[0-9]"
 """What a time without a date looks like, in the same way."""
+
+
+MORE_THAN_DATE = (
+    r"[0-9][ T](?!(?:[01]?[0-9]|2[0-3])(?::[0-5]?[0-9]){1,2}(?:\.[0-9]*)?\s*(?:Z|[-+][0-9:]+)?(?:[^0-9A-Za-z:. ]|$))"
+    r"|\\[uU]00(?:20|54)"
+)
+"""What a date with something behind it that is no time looks like, in the same way."""
+
+LITERAL_OF_JAVA = r"(?i)0x[0-9a-f.]|[0-9.][df](?![0-9a-z])"
+"""What a double of Java's source code looks like, in the same way."""
 
 
 def _is_one_value() -> Column:

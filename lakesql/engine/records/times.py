@@ -25,6 +25,11 @@ def is_time_alone(text: Column) -> Column:
     return text.rlike(r"^\s*T?[0-9]{1,2}:")
 
 
+def is_more_than_date(text: Column) -> Column:
+    """Whether the text of a date has something behind a blank or a `T` that is no time: Spark passes over it."""
+    return text.rlike(r"[0-9][ T]\s*\S") & text.try_cast("timestamp").isNull()
+
+
 def is_whole_number(text: Column) -> Column:
     """Whether the text is a whole number."""
     is_in_zone = F.right(text, F.lit(1)) == "Z"  # what most times are, by far less than a pattern takes

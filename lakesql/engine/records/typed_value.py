@@ -9,8 +9,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.engine.records.decimals import is_literal_of_java
 from lakesql.engine.records.folded import all_of
-from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_common_year, is_time_alone
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_common_year, is_more_than_date, is_time_alone
 from lakesql.engine.spark.gateway import java_class
 
 
@@ -103,7 +104,8 @@ def _is_kept(value: Column, cast: Column, wanted: T.DataType) -> Column:
     """Whether what the value was cast to is all of it; NULL where it is not even that.
 
     A cast cuts off fractions, and the time of a date. It takes a number for seconds: milliseconds lie beyond the year
-    9999 then. It puts a text that is a time alone on the day of the reading, and makes infinity of a large double.
+    9999 then. It puts a text that is a time alone on the day of the reading, passes over what stands behind a date,
+    takes a number as Java's source code has it, and makes infinity of a large double.
     """
     kind = F.typeof(value)
     match wanted:
@@ -112,7 +114,10 @@ def _is_kept(value: Column, cast: Column, wanted: T.DataType) -> Column:
         case T.DecimalType():
             return F.coalesce(value.try_cast(_DECIMAL) == cast.cast(_DECIMAL), cast.isNotNull())
         case T.FloatType():
-            return (F.abs(cast) != F.lit(math.inf)) | (F.abs(value.try_cast("double")) == F.lit(math.inf))
+            is_finite = (F.abs(cast) != F.lit(math.inf)) | (F.abs(value.try_cast("double")) == F.lit(math.inf))
+            return is_finite & ~is_literal_of_java(value.try_cast("string"))
+        case T.DoubleType():
+            return cast.isNotNull() & ~is_literal_of_java(value.try_cast("string"))
         case T.TimestampType():
             is_alone = (kind == "string") & is_time_alone(value.try_cast("string"))
             return F.unix_micros(cast).between(*COMMON_TIMES) & ~is_alone
@@ -120,7 +125,8 @@ def _is_kept(value: Column, cast: Column, wanted: T.DataType) -> Column:
             return is_common_year(cast)
         case T.DateType():
             has_time = kind.startswith("timestamp") & (value.try_cast("timestamp") != cast.cast("timestamp"))
-            return F.unix_date(cast).between(*COMMON_DAYS) & ~F.coalesce(has_time, F.lit(False))
+            has_more = (kind == "string") & is_more_than_date(value.try_cast("string"))
+            return F.unix_date(cast).between(*COMMON_DAYS) & ~F.coalesce(has_time, F.lit(False)) & ~has_more
         case _:
             return cast.isNotNull()
 
