@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -81,14 +82,16 @@ def digest(*parts: str) -> str:
 
 @cache
 def _writer() -> str:
-    """Which lakesql this is: its version, and when its files and those of its parsers were last changed.
+    """Which lakesql this is: its version, that of Python, and when its files and those of its parsers were changed.
 
     Asked once, as what was loaded is what runs until the process ends.
     """
     package = str(Path(__file__).parent.parent)
+    python = f"{sys.implementation.name}-{sys.hexversion:x}"
     newest = max(_changed_at(package))
     parsers = (spec.origin for name in ("jinja2", "sqlglot") if (spec := find_spec(name)) is not None)
-    return " ".join([__version__, str(newest), *(str(Path(origin).stat().st_mtime_ns) for origin in parsers if origin)])
+    changed = [str(Path(origin).stat().st_mtime_ns) for origin in parsers if origin]
+    return " ".join([__version__, python, str(newest), *changed])
 
 
 def _changed_at(folder: str) -> Iterator[int]:

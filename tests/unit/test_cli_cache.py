@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -273,3 +274,9 @@ def test_a_cache_is_of_no_lakesql_in_which_any_file_was_edited(
     assert writer() == before
     (package / edited).touch()
     assert writer() != before
+
+
+def test_a_cache_is_of_no_other_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache._writer.__wrapped__()
+    monkeypatch.setattr(sys, "hexversion", sys.hexversion + 1)
+    assert cache._writer.__wrapped__() != before
