@@ -99,7 +99,7 @@ PLACES = {
     "click": ("cli/",),
     "mcp": ("cli/assistant/mcp_server.py",),
     "anyio": ("cli/mcp.py", "cli/assistant/mcp_server.py"),
-    "jinja2": ("template/", "project/profiles.py", "site/"),
+    "jinja2": ("template/", "project/env_template.py", "site/"),
     "markupsafe": ("site/",),
     "sqlglot": ("select/", "views/", "compile/", "unit/", "lint/"),
     "duckdb": ("unit/duckdb_behind.py",),
