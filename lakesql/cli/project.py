@@ -5,17 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.report import in_order, report_problem, say
 from lakesql.errors import ProjectError, UsageError, did_you_mean
-from lakesql.graph.load_manifest import FindTables, load_manifest
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.known_project import KnownProject
 from lakesql.graph.named_selectors import Selectors
-from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import SELECTOR
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import Target, load_target, resolve_paths
@@ -25,6 +24,8 @@ from lakesql.secrets import PREFIX, find_secrets
 
 if TYPE_CHECKING:
     from lakesql.compile.compiled import CompiledFiles
+    from lakesql.graph.load_manifest import FindTables
+    from lakesql.graph.manifest import Manifest
 
 
 def load_project(options: Options, *, asks: bool = False) -> Manifest:
@@ -35,15 +36,23 @@ def load_project(options: Options, *, asks: bool = False) -> Manifest:
     """
     overrides = read_vars(options.vars)
     directory = find_directory(options)
-    gc.disable()  # the search for garbage would walk through all that is being read again and again
-    try:
+    with _without_collection():
         files = read_project(directory, find_outputs(options))
         target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
         load = loader(files, target, overrides)
         manifest = load_asked(load) if asks else load_known(load)
         check_vars(manifest, overrides)
-        gc.freeze()  # it stays until the process ends: the collector need not look at it later either
         return manifest
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """What is made in here stays until the process ends: the search for garbage would walk through all of it again and
+    again, while it is made and later."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
     finally:
         gc.enable()
 
@@ -71,13 +80,24 @@ def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
 
 
 def loader(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Load:
-    """What reads the files as a project, those that have not changed as they were read before."""
+    """What reads the files as a project, those that have not changed as they were read before.
+
+    Where none has, no more is read than somebody asks for.
+    """
+
+    def read(find_tables: FindTables) -> Manifest:
+        from lakesql.graph.load_manifest import load_manifest  # only here: often nothing has changed
+        from lakesql.graph.parse_cache import FileCache
+
+        cache = FileCache(files.outputs.cache / "files.json")
+        with _without_collection():
+            manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model, find_tables)
+            cache.save()
+        return manifest
 
     def load(find_tables: FindTables) -> Manifest:
-        cache = FileCache(files.outputs.cache / "files.json")
-        manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model, find_tables)
-        cache.save()
-        return manifest
+        project = KnownProject(files.outputs.cache / "project.json", files, target, overrides, os.environ)
+        return project.find(lambda: read(find_tables)) or project.keep(read(find_tables))
 
     return load
 
@@ -91,8 +111,7 @@ def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
 
 def read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
     """The texts of the Avro schemas that streams name and that are below `folder`, by their paths."""
-    paths = {stream.schema for stream in manifest.streams.values() if stream.schema}
-    files = {path: folder / path for path in paths}
+    files = {path: folder / path for path in manifest.schema_paths}
     return {path: file.read_text("utf-8", errors="replace") for path, file in files.items() if file.is_file()}
 
 
@@ -152,7 +171,7 @@ def said_words(selectors: Selectors, words: Sequence[str], exclude: Sequence[str
 
 def check_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
     """Raise `ProjectError` with what is wrong with models and data tests, as far as their columns are known."""
-    compiled.check(manifest.models)
+    compiled.check(manifest.model_names)
     if manifest.data_tests:
         from lakesql.unit.data_test_query import check_data_tests  # only here: it reads SQL
 

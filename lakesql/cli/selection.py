@@ -15,7 +15,6 @@ from lakesql.errors import UsageError, quoted
 from lakesql.graph.graph import Graph, GraphNode, with_results, with_states
 from lakesql.graph.manifest import Manifest
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
-from lakesql.graph.task_nodes import graph_with_tasks
 
 if TYPE_CHECKING:
     from lakesql.model.data_tests import DataTest
@@ -92,8 +91,12 @@ def select(
     words = said_words(manifest.selectors, words, exclude, options)
     selection = parse_selection(words, exclude, manifest.selectors.find)
     has_tasks = with_tasks or bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
-    graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
-    if with_tests:
+    graph = manifest.graph
+    if has_tasks:
+        from lakesql.graph.task_nodes import graph_with_tasks  # only here: few commands ask for tasks
+
+        graph = graph_with_tasks(manifest)
+    if with_tests and manifest.data_tests:
         from lakesql.graph.find_tests import add_tests
 
         graph = add_tests(graph, manifest.data_tests)

@@ -5,21 +5,28 @@ A table's folder is where the catalog makes it. Where a REST catalog makes its t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from lakesql.errors import Place, Problem
 from lakesql.location import local_folder
-from lakesql.model.model import Model
 from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
-from lakesql.project.files import Outputs
-from lakesql.project.profiles import Catalog, Target, checkpoint_of, sqlite_file
+from lakesql.project.cache import digest
+from lakesql.project.profiles import checkpoint_of, sqlite_file
 from lakesql.source.kinds import project_files
-from lakesql.stream.stream import Stream
+
+if TYPE_CHECKING:
+    from lakesql.model.model import Model
+    from lakesql.project.files import Outputs
+    from lakesql.project.profiles import Catalog, Target
+    from lakesql.source.source import Source
+    from lakesql.stream.stream import Stream
 
 Parts = tuple[str, ...]
 """A folder as the names that lead to it, of which the first one is the storage's."""
@@ -64,6 +71,39 @@ def check_folders_apart(
         why = "Maintenance removes the files in a table's folder that are none of the table's, and a checkpoint is "
         why += "moved aside with all that lies in it."
         yield Problem("unsafe-folder", what, why, f"Give {use.setting} a folder of its own.", use.place)
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """The folders by which `check_folders_apart` judges: what it says is the same as long as their `state` is."""
+
+    folders: tuple[str, ...]
+    namespaces: tuple[str, ...]
+
+    def state(self) -> str:
+        """A digest of where each folder lies by the links of this machine, and of the links in those of namespaces."""
+        lies = [_parts(folder) for folder in (*self.folders, *self.namespaces)]
+        links = {
+            f"{folder}/{link}": _parts(f"{folder}/{link}")
+            for folder in self.namespaces
+            for link in sorted(_links(local_folder(folder)))
+        }
+        return digest(json.dumps([lies, links]))
+
+
+def folders_looked_at(
+    target: Target, models: Iterable[Model], streams: Iterable[Stream], directory: Path, outputs: Outputs
+) -> LookedAt:
+    """The folders of which `check_folders_apart` asks the disk, for the same project."""
+    folders = {target.checkpoints, *(use.folder for use in _outputs(target, outputs))}
+    for stream in streams:
+        connection = _connection(target, stream, directory)
+        folders.update(connection.places if connection is not None else ())
+    namespaces: set[str] = set()
+    for model in models:
+        folders.update(filter(None, (model.config.properties.get(key, "") for key in LOCATIONS)))
+        namespaces.add(_namespace_folder(target.catalog, model.table.namespace))
+    return LookedAt(tuple(sorted(folders)), tuple(sorted(namespaces - {""})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +224,7 @@ def _checkpoints(target: Target, models: Iterable[Model]) -> Iterator[_Use]:
 def _inputs(target: Target, streams: Iterable[Stream], directory: Path) -> Iterator[_Use]:
     bases: dict[str, Parts] = {}
     for stream in streams:
-        connection = target.connections.get(stream.connection)
-        if not stream.connection and stream.origin.brings == "files":
-            connection = project_files(str(directory))
+        connection = _connection(target, stream, directory)
         for place, path in product(connection.places if connection is not None else (), stream.origin.folders):
             base = bases.setdefault(place, _parts(place))
             names = PurePosixPath(path).parts
@@ -194,6 +232,13 @@ def _inputs(target: Target, streams: Iterable[Stream], directory: Path) -> Itera
             folder = "/".join((place.rstrip("/"), *named))
             what, setting = f"What stream '{stream.name}' reads", f"stream '{stream.name}'"
             yield _Use(what, setting, folder, (*base, *named), stream.place)
+
+
+def _connection(target: Target, stream: Stream, directory: Path) -> Source | None:
+    """What a stream is read from; None where the target does not have it."""
+    if not stream.connection and stream.origin.brings == "files":
+        return project_files(str(directory))
+    return target.connections.get(stream.connection)
 
 
 _GLOB = re.compile(r"[*?\[\]{}\\]")

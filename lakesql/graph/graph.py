@@ -108,13 +108,17 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
         order = _sort({id_: node.depends_on for id_, node in by_id.items()}, by_id)
     except CycleError:
         raise ProjectError(_cycle_problem(cycle, by_id) for cycle in _find_cycles(by_id)) from None
-    readers: dict[str, list[str]] = {id_: [] for id_ in order}
-    for id_ in order:
-        for read in dict.fromkeys(by_id[id_].depends_on):
+    return graph_of(by_id[id_] for id_ in order)
+
+
+def graph_of(nodes: Iterable[GraphNode]) -> Graph:
+    """The graph of nodes that stand in an order in which each follows those it reads."""
+    by_id = {node.id: node for node in nodes}
+    readers: dict[str, list[str]] = {id_: [] for id_ in by_id}
+    for id_, node in by_id.items():
+        for read in dict.fromkeys(node.depends_on):
             readers[read].append(id_)
-    return Graph(
-        nodes={id_: by_id[id_] for id_ in order}, readers={id_: tuple(reading) for id_, reading in readers.items()}
-    )
+    return Graph(by_id, {id_: tuple(reading) for id_, reading in readers.items()})
 
 
 def _sort(before: Mapping[str, Collection[str]], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from lakesql.errors import Problem
 from lakesql.graph.graph import Graph, node_id
 from lakesql.graph.named_selectors import Selectors
-from lakesql.model.group import ModelGroup
-from lakesql.model.model import MaintenanceModel, Model
-from lakesql.model.table_name import TableName
-from lakesql.project.files import Outputs
-from lakesql.project.profiles import Target
-from lakesql.project.settings import Settings
-from lakesql.stream.source_table import SourceTable
-from lakesql.stream.stream import Stream
-from lakesql.template.reader import Reference
-from lakesql.template.template import Macros
 
 if TYPE_CHECKING:
     from lakesql.model.data_tests import DataTest
+    from lakesql.model.group import ModelGroup
+    from lakesql.model.model import MaintenanceModel, Model
+    from lakesql.model.table_name import TableName
     from lakesql.model.unit_tests import UnitTest
+    from lakesql.project.files import Outputs
+    from lakesql.project.profiles import Target
+    from lakesql.project.settings import Settings
     from lakesql.seed.seed import Seed
+    from lakesql.stream.source_table import SourceTable
+    from lakesql.stream.stream import Stream
+    from lakesql.template.reader import Reference
+    from lakesql.template.template import Macros
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,26 @@ class Manifest:
     seeds: Mapping[str, Seed] = field(default_factory=dict)
     groups: Mapping[str, ModelGroup] = field(default_factory=dict)
     source_tables: tuple[SourceTable, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """What tells all that it is made of from anything else; '' where nobody knows."""
+        return ""
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of the models, in the order of their files."""
+        return tuple(self.models)
+
+    @property
+    def file_streams(self) -> frozenset[str]:
+        """The declared streams whose records are in files."""
+        return frozenset(name for name, stream in self.streams.items() if stream.origin.brings == "files")
+
+    @property
+    def schema_paths(self) -> frozenset[str]:
+        """The paths of the Avro schemas that streams name."""
+        return frozenset(stream.schema for stream in self.streams.values() if stream.schema)
 
     def lacks_tables(self, names: Iterable[str]) -> bool:
         """Whether a run of these models leaves tables out that have come into the feeds of their groups, and that these

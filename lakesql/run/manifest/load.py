@@ -6,12 +6,14 @@ Most projects declare all of it. So what looks into recordings, or asks brokers,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from lakesql.graph.load_manifest import FindTables, GroupFeeds
-from lakesql.graph.manifest import Manifest
-from lakesql.stream.source_table import SourceTable
+if TYPE_CHECKING:
+    from lakesql.graph.load_manifest import FindTables, GroupFeeds
+    from lakesql.graph.manifest import Manifest
+    from lakesql.stream.source_table import SourceTable
 
-Load = Callable[[FindTables], Manifest]
+Load: TypeAlias = "Callable[[FindTables], Manifest]"
 """Reads a project, whose groups have the tables that are found beside those that its files declare."""
 
 
@@ -39,7 +41,7 @@ def _known_tables(feeds: GroupFeeds) -> Sequence[SourceTable]:
 
 
 def _with_columns(manifest: Manifest) -> Manifest:
-    if not any(stream.is_open for stream in manifest.streams.values()):
+    if manifest.version or not any(stream.is_open for stream in manifest.streams.values()):
         return manifest
     from lakesql.run.streams.found_columns import find_recorded
 
