@@ -29,7 +29,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     from lakesql.cli import project, selection
     from lakesql.compile.compiled import compiled_files, write_copies
     from lakesql.counts import count
-    from lakesql.run.streams.count_files import count_files
+    from lakesql.graph.graph import node_id
 
     work = selection.load_work(given.options, select, exclude)
     names, tasks = work.names, work.tasks
@@ -37,9 +37,13 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     compiled = compiled_files(manifest)
     texts = compiled.compile((*names, *tasks))
     project.write_manifest(manifest, compiled)
-    read = {found.name for name in names for found in manifest.models[name].facts.streams}
-    for said in count_files(manifest, read):
-        click.echo(said, err=True)
+    ids = {read for name in names for read in manifest.graph.nodes[node_id("model", name)].depends_on}
+    read = {name for name in manifest.file_streams if node_id("stream", name) in ids}
+    if read:
+        from lakesql.run.streams.count_files import count_files  # only here: many projects read none
+
+        for said in count_files(manifest, read):
+            click.echo(said, err=True)
     if output_dir is None:
         shown = [texts[name] for name in names]
         if tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -54,10 +55,11 @@ def command(given: Given, dbt: Path | None) -> None:
     if shown:
         click.echo("\n".join(shown))
     path = project.write_manifest(manifest, compiled)
-    checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"
+    kinds = Counter(node.resource_type for node in manifest.graph.nodes.values())
+    checked = f"{count(kinds['model'], 'model')} and {count(kinds['stream'], 'stream')}"
     if manifest.seeds:
-        checked = f"{count(len(manifest.models), 'model')}, {count(len(manifest.streams), 'stream')} and "
-        checked += count(len(manifest.seeds), "seed")
+        checked = f"{count(kinds['model'], 'model')}, {count(kinds['stream'], 'stream')} and "
+        checked += count(kinds["seed"], "seed")
     if dbt is not None:
         _write_dbt(manifest, compiled, dbt)
     click.echo(f"{checked}, no errors: {shorten(path, manifest.directory)}")
@@ -82,6 +84,8 @@ def _write_dbt(manifest: Manifest, compiled: CompiledFiles, folder: Path) -> Non
 
 
 def _notes(manifest: Manifest, compiled: CompiledFiles) -> Iterator[str]:
-    for name, model in manifest.models.items():
+    from lakesql.graph.graph import node_id
+
+    for name in manifest.model_names:
         for note in compiled.notes(name):
-            yield f"note  {model.path}: {note}"
+            yield f"note  {manifest.graph.nodes[node_id('model', name)].path}: {note}"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, time, timedelta
 
-from lakesql.compile.quote import timestamp
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.project.duration import parse_duration
@@ -24,6 +23,8 @@ def with_times(text: str, at: datetime) -> str:
 
     So it is the same all day, and no time is later than the one that a run would take.
     """
+    from lakesql.compile.quote import timestamp  # only here: most texts are read, and say their times
+
     today = datetime.combine(at.astimezone(UTC).date(), time(tzinfo=UTC))
 
     def stamped(found: re.Match[str]) -> str:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakesql.clock import now
 from lakesql.compile.call_times import with_times, without_times
-from lakesql.compile.checks import checks_of
-from lakesql.compile.made_columns import MadeColumn, ModelLineage, SourceColumn
-from lakesql.errors import Place, Problem, ProjectError, UsageError
-from lakesql.graph.manifest import Manifest, reads_model
-from lakesql.graph.parse_cache import digest_macros
+from lakesql.compile.known_keys import KnownKey, KnownKeys
+from lakesql.errors import Problem, ProjectError, UsageError
+from lakesql.graph.manifest import Manifest
 from lakesql.names import COMPILED_FROM
 from lakesql.project.cache import CacheFile, digest
-from lakesql.project.codec import decoder, encode
-from lakesql.project.copies import in_two
-from lakesql.project.profiles import adds_functions
-from lakesql.stream.stream import Column
 
 if TYPE_CHECKING:
+    from lakesql.compile.compiled_keys import CompiledKeys
+    from lakesql.compile.compiled_model import Compiled
     from lakesql.compile.select import Select
 
 T = TypeVar("T")
@@ -36,26 +30,11 @@ WORTH_TWO = 100
 """To compile so many models takes longer than to copy the process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """What compiling a model says of it, beside the text: `columns` is None where only Spark's analyzer knows them.
-
-    `notes` are what its rows are that its author may have meant otherwise; `lineage` is where its columns come from.
-    """
-
-    digest: str
-    columns: tuple[Column, ...] | None
-    stateful: bool
-    notes: tuple[str, ...] = ()
-    lineage: ModelLineage = ModelLineage()
-
-
 class CompiledFiles:
     """The compiled files of a project's models below `folder`; the file `cache` says from what each was made.
 
-    The key of a text names everything that it depends on: the model's file, its options and descriptions, the macros,
-    vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams. Nothing
-    depends on the times in a text, which are those that hold at `at`: a file is as good with older ones.
+    The key of a text names everything that it depends on (`compiled_keys.py`). Nothing depends on the times in a text,
+    which are those that hold at `at`: a file is as good with older ones.
     """
 
     def __init__(
@@ -70,13 +49,12 @@ class CompiledFiles:
         self._manifest = manifest
         self.folder = folder
         self._cache = CacheFile(cache)
-        self._keys: dict[str, str] = {}
-        self._contracts: dict[str, str] = {}
+        self._known_keys = KnownKeys(cache.with_name("keys.json"), manifest.version)
+        self._all_keys: CompiledKeys | None = None
         self._known: dict[tuple[str, str], Compiled] = {}
         self._built = built
         self._texts = texts
         self._at = at
-        self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column, ModelLineage, MadeColumn, SourceColumn])
 
     def check(self, names: Iterable[str]) -> None:
         """Compile those of the models `names` that are not known to be right; write no compiled file.
@@ -94,6 +72,8 @@ class CompiledFiles:
 
     def compile_in_two(self, names: Collection[str]) -> Mapping[str, str]:
         """The texts of `compile`, for one who needs no SELECTs: of many new ones, a copy of the process makes half."""
+        from lakesql.project.copies import in_two
+
         new = [name for name in names if not self.is_known(name)]
         for entries in in_two(new, WORTH_TWO, self._compile_new):
             for name, entry in entries.items():
@@ -118,7 +98,9 @@ class CompiledFiles:
             found = self._cache.get(name, key)
             if found is None:
                 return None
-            self._known[name, key] = self._decode(found["said"])
+            from lakesql.compile.compiled_model import decode_compiled  # only here: most commands ask for texts alone
+
+            self._known[name, key] = decode_compiled(found["said"])
         return self._known[name, key]
 
     def notes(self, name: str) -> Sequence[str]:
@@ -137,33 +119,25 @@ class CompiledFiles:
 
     def key(self, name: str) -> str:
         """The digest of everything that the compiled text of a model depends on."""
-        if name in self._keys:
-            return self._keys[name]
-        manifest, model = self._manifest, self._manifest.models[name]
-        facts = model.facts
-        read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
-        target = manifest.target
-        parts = [
-            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
-            digest_macros(facts.macros, manifest.macros),
-            [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
-            {found.name: self._joined(found.name) for found in facts.refs},
-            {found.name: self._contract(found.name) for found in facts.streams},
-            adds_functions(target.spark),
-            [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
-            [[it.name, it.condition, it.on_fail, it.column] for it in checks_of(model.properties)],
-            encode(model.properties.watermark),
-        ]
-        # A template sees the entries of a mapping in their order.
-        self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))
-        return self._keys[name]
+        found = self._known_keys.get(name)
+        if found is not None:
+            return found.key
+        if self._all_keys is None:
+            from lakesql.compile.compiled_keys import CompiledKeys  # only here: mostly nothing has changed
+
+            self._all_keys = CompiledKeys(self._manifest)
+        key = self._all_keys.key(name)
+        self._known_keys.put(name, KnownKey(key, self._manifest.models[name].compiled_path))
+        return key
 
     def _path(self, name: str) -> Path:
-        return self.folder / self._manifest.models[name].compiled_path
+        found = self._known_keys.get(name)
+        return self.folder / (found.compiled_path if found else self._manifest.models[name].compiled_path)
 
     def _each(self, names: Iterable[str], work: Callable[[str], T]) -> dict[str, T]:
         done, problems = self._try_each(names, work)
-        self._cache.save(self._manifest.models)
+        self._cache.save(self._manifest.model_names)
+        self._known_keys.save()
         if problems:
             raise ProjectError(problems)
         return done
@@ -208,10 +182,12 @@ class CompiledFiles:
     def _build(self, name: str) -> str:
         # Only here, as reading SQL is what the import costs, and mostly nothing has changed.
         from lakesql.compile.build_select import build_select
+        from lakesql.compile.compiled_model import Compiled
         from lakesql.compile.model_lineage import model_lineage
         from lakesql.compile.notes import find_notes
         from lakesql.compile.select import output_columns
         from lakesql.compile.statements import compiled_text
+        from lakesql.project.codec import encode
 
         select = build_select(self._manifest, name, self._built)
         text = self._texts[name] = compiled_text(select)
@@ -239,24 +215,6 @@ class CompiledFiles:
             if read.columns is not None:
                 found[reference.name] = (*read.columns, *(added.name for added in read.writing.added))
         return found
-
-    def _joined(self, name: str) -> str:
-        """The part of a model's key for a table that it joins."""
-        table = self._manifest.deferred.get(name)
-        seed = self._manifest.seeds.get(name)
-        if table is not None:
-            return str(table)
-        return self.key(name) if seed is None else digest(str(seed.table), _text_of(encode(seed.columns)))
-
-    def _contract(self, stream: str) -> str:
-        """The part of a model's key for a stream that it reads."""
-        read = reads_model(self._manifest, stream)
-        if read is not None:
-            return self.key(read.name)
-        if stream not in self._contracts:
-            declared = self._manifest.streams[stream]
-            self._contracts[stream] = digest(_text_of(encode(replace(declared, place=Place("")))))
-        return self._contracts[stream]
 
 
 def compiled_files(
@@ -319,7 +277,3 @@ def _compiled_from(path: Path) -> str | None:
     with path.open("rb") as file:
         before, mark, model = file.readline().decode(errors="replace").partition(COMPILED_FROM)
     return model.strip() if mark and before.startswith("-- ") else None
-
-
-def _text_of(value: object) -> str:
-    return json.dumps(value, sort_keys=True)

@@ -171,7 +171,7 @@ def test_a_model_that_is_wrong_is_wrong_again(shop: Path) -> None:
 def test_a_cache_that_is_not_as_it_was_written_is_empty(shop: Path, spoil: Callable[[bytes], bytes]) -> None:
     first = compile_shop(shop)
     contents = {path: path.read_bytes() for path in outputs_of(shop).cache.iterdir()}
-    assert sorted(path.stem for path in contents) == ["compiled", "files", "project"]
+    assert sorted(path.stem for path in contents) == ["compiled", "files", "keys", "project"]
     for path, content in contents.items():
         assert spoil(content) != content
         path.write_bytes(spoil(content))

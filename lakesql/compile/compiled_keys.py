@@ -1,0 +1,72 @@
+"""What the compiled text of a model depends on, as one digest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from lakesql.compile.checks import checks_of
+from lakesql.errors import Place
+from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.graph.parse_cache import digest_macros
+from lakesql.project.cache import digest
+from lakesql.project.codec import encode
+from lakesql.project.profiles import adds_functions
+
+
+class CompiledKeys:
+    """The keys of a project's models.
+
+    A key names everything that the compiled text depends on: the model's file, its options and descriptions, the
+    macros, vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._keys: dict[str, str] = {}
+        self._contracts: dict[str, str] = {}
+
+    def key(self, name: str) -> str:
+        """The key of a model."""
+        if name in self._keys:
+            return self._keys[name]
+        manifest, model = self._manifest, self._manifest.models[name]
+        facts = model.facts
+        read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
+        target = manifest.target
+        parts = [
+            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
+            digest_macros(facts.macros, manifest.macros),
+            [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
+            {found.name: self._joined(found.name) for found in facts.refs},
+            {found.name: self._contract(found.name) for found in facts.streams},
+            adds_functions(target.spark),
+            [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
+            [[it.name, it.condition, it.on_fail, it.column] for it in checks_of(model.properties)],
+            encode(model.properties.watermark),
+        ]
+        # A template sees the entries of a mapping in their order.
+        self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))
+        return self._keys[name]
+
+    def _joined(self, name: str) -> str:
+        """The part of a model's key for a table that it joins."""
+        table = self._manifest.deferred.get(name)
+        seed = self._manifest.seeds.get(name)
+        if table is not None:
+            return str(table)
+        return self.key(name) if seed is None else digest(str(seed.table), _text_of(encode(seed.columns)))
+
+    def _contract(self, stream: str) -> str:
+        """The part of a model's key for a stream that it reads."""
+        read = reads_model(self._manifest, stream)
+        if read is not None:
+            return self.key(read.name)
+        if stream not in self._contracts:
+            declared = self._manifest.streams[stream]
+            self._contracts[stream] = digest(_text_of(encode(replace(declared, place=Place("")))))
+        return self._contracts[stream]
+
+
+def _text_of(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
