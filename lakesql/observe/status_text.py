@@ -87,41 +87,65 @@ def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = Tru
     Without `has_commit` nobody knows of a commit, and the table's age is how long none has come.
     """
     value, limit = finding.value, finding.limit
+    if value is None:
+        return _without_value(finding, figures)
     match finding.figure:
-        case "freshness" if value is None:
-            return f"no commit yet (limit {duration(round(limit))})"
-        case "dead_letter_ratio" if value is None and figures is not None:
-            return f"{LETTERS_UNREAD} (limit {percent(limit)})"
-        case _ if value is None:
-            return "no table yet"
-        case "freshness" if not has_commit:
-            return f"no commit for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "freshness":
-            ago = f"{duration(round(value or 0))} ago"
-            if figures and figures.is_by_latency:
-                return f"newest event about {ago}, by the latency before (limit {duration(round(limit))})"
-            newest = "newest event" if figures and figures.is_by_event else "last commit"
-            return f"{newest} {ago} (limit {duration(round(limit))})"
+            age = duration(round(value))
+            how_old = _newest(figures, age) if has_commit else f"no commit for {age}"
+            return f"{how_old} (limit {duration(round(limit))})"
         case "average_small_files":
-            return f"{value or 0:,.4g} small data files in a partition (limit {limit:g})"
+            return f"{value:,.4g} small data files in a partition (limit {limit:g})"
         case "compaction_lag":
-            left = size(figures.uncompacted_bytes) if figures and figures.uncompacted_bytes else "delete files"
-            return f"{left} not compacted, for {duration(round(value or 0))} (limit {duration(round(limit))})"
-        case "dead_letter_ratio" | "late_ratio":
-            is_late = finding.figure == "late_ratio"
-            hour = () if figures is None else (figures.dead_letters_last_hour or 0, figures.late_last_hour)
-            times = hour[is_late] if hour else 0
-            kind = "late event" if is_late else "dead letter"
-            share = f"{percent(value or 0)} of the hour's rows and {kind}s together"
-            return f"{count(times, kind)} in the last hour, {share} (limit {percent(limit)})"
+            lasts = f"for {duration(round(value))} (limit {duration(round(limit))})"
+            return f"{_uncompacted(figures)} not compacted, {lasts}"
+        case "dead_letter_ratio":
+            times = figures.dead_letters_last_hour if figures is not None else 0
+            return _share_of_hour(times or 0, "dead letter", value, limit)
+        case "late_ratio":
+            times = figures.late_last_hour if figures is not None else 0
+            return _share_of_hour(times, "late event", value, limit)
         case "delete_ratio":
-            return f"{percent(value or 0)} of the rows in its data files are deleted (limit {percent(limit)})"
+            return f"{percent(value)} of the rows in its data files are deleted (limit {percent(limit)})"
         case "delete_files_per_data_file":
-            return f"{value or 0:,.1f} delete files for each data file (limit {limit:g})"
+            return f"{value:,.1f} delete files for each data file (limit {limit:g})"
         case "metadata_bytes":
-            return f"{size(value or 0)} of metadata (limit {size(limit)})"
+            return f"{size(value)} of metadata (limit {size(limit)})"
         case _:
             assert_never(finding.figure)
+
+
+def _without_value(finding: Finding, figures: Judged | None) -> str:
+    """What is said where the figure is not known."""
+    if finding.figure == "freshness":
+        return f"no commit yet (limit {duration(round(finding.limit))})"
+    if finding.figure == "dead_letter_ratio" and figures is not None:
+        return f"{LETTERS_UNREAD} (limit {percent(finding.limit)})"
+    return "no table yet"
+
+
+def _newest(figures: Judged | None, age: str) -> str:
+    """By what a table's freshness is known, and how long that is ago."""
+    if figures is None:
+        return f"last commit {age} ago"
+    if figures.is_by_latency:
+        return f"newest event about {age} ago, by the latency before"
+    if figures.is_by_event:
+        return f"newest event {age} ago"
+    return f"last commit {age} ago"
+
+
+def _uncompacted(figures: Judged | None) -> str:
+    """How much a compaction would read; of delete files alone the size is not known."""
+    if figures is None or not figures.uncompacted_bytes:
+        return "delete files"
+    return size(figures.uncompacted_bytes)
+
+
+def _share_of_hour(times: int, kind: str, share: float, limit: float) -> str:
+    """How often something came in the last hour, and its share of that hour."""
+    shown = f"{percent(share)} of the hour's rows and {kind}s together"
+    return f"{count(times, kind)} in the last hour, {shown} (limit {percent(limit)})"
 
 
 Result = Literal["pass", "warn", "error"]
