@@ -266,29 +266,62 @@ def _room(run: RunTally, height: int) -> int:
 
 def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
     """The model's row; how fast and how far a query is, it says only while it runs."""
-    runs = model.phase in ("running", "retrying")
-    has_run = runs or model.phase in ("success", "error")
-    speed, committed_at_ms = model.records_per_second, model.committed_at_ms
-    left = time_left(model.backlog, model.backlog_unit, speed)
-    backlog = ""
-    if runs and model.backlog is not None:
-        is_counted = model.backlog_unit == "records"
-        backlog = number(model.backlog) if is_counted else backlog_text(model.backlog, model.backlog_unit)
     sign = signs.phases.get(model.phase) or _turning(signs, now_ms)
     sign_style, style = PHASE_STYLES[model.phase]
+    health, records, rows = _outcome(model)
+    speed, backlog, committed = _progress(model, now_ms)
     figures = (
-        Text(model.health, f"not dim {STYLES[WORD_TONES[model.health]]}") if has_run else "",
+        health,
         "" if model.batch is None else str(model.batch),
-        f"{speed:,.0f}" if runs and speed is not None else "",
-        number(model.records) if has_run else "",
-        number(model.rows) if has_run else "",
-        number(model.rejected) if model.rejected else "",
-        number(model.late) if model.late else "",
-        number(sum(rows for _, rows in model.violations)) if model.violations else "",
-        f"{backlog} ({left})" if backlog and left else backlog,
-        age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
+        speed,
+        records,
+        rows,
+        _number_or_nothing(model.rejected),
+        _number_or_nothing(model.late),
+        _failing(model),
+        backlog,
+        committed,
     )
     return Row((Text(sign, sign_style), printable(model.name), *figures), style)
+
+
+def _outcome(model: ModelTally) -> tuple[Text | str, str, str]:
+    """How the model's table is, and the records read and rows written; empty until it has begun."""
+    has_begun = model.phase in ("running", "retrying", "success", "error")
+    if not has_begun:
+        return "", "", ""
+    health = Text(model.health, f"not dim {STYLES[WORD_TONES[model.health]]}")
+    return health, number(model.records), number(model.rows)
+
+
+def _progress(model: ModelTally, now_ms: int) -> tuple[str, str, str]:
+    """How fast the model's query is, its backlog, and how long its last commit is ago; empty unless it runs."""
+    if model.phase not in ("running", "retrying"):
+        return "", "", ""
+    speed = "" if model.records_per_second is None else f"{model.records_per_second:,.0f}"
+    committed = "" if model.committed_at_ms is None else age(now_ms - model.committed_at_ms)
+    return speed, _backlog(model), committed
+
+
+def _backlog(model: ModelTally) -> str:
+    """What the model's streams have that is not read, and how long that takes at its speed."""
+    if model.backlog is None:
+        return ""
+    is_counted = model.backlog_unit == "records"
+    backlog = number(model.backlog) if is_counted else backlog_text(model.backlog, model.backlog_unit)
+    left = time_left(model.backlog, model.backlog_unit, model.records_per_second)
+    return f"{backlog} ({left})" if left else backlog
+
+
+def _failing(model: ModelTally) -> str:
+    """How many rows failed an expectation."""
+    if not model.violations:
+        return ""
+    return number(sum(rows for _, rows in model.violations))
+
+
+def _number_or_nothing(value: int) -> str:
+    return number(value) if value else ""
 
 
 def _reasons(model: ModelTally, width: int, signs: Signs) -> str:
