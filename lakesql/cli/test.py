@@ -76,12 +76,8 @@ def command(
     from lakesql.cli import project, selection
     from lakesql.cli.report import say
     from lakesql.compile.compiled import compiled_files
-    from lakesql.errors import UsageError
 
-    if unit and data:
-        raise UsageError.of("usage", "--unit and --data are all tests there are.", fix="Leave both out.")
-    if data and record:
-        raise UsageError.of("usage", "--record writes a unit test, and --data means data tests.", fix="Leave one out.")
+    _check_options(unit, data, record)
     manifest = project.load_project(given.options)
     names, data_tests = selection.select_tests(manifest, select, exclude, given.options)
     if record:
@@ -91,22 +87,47 @@ def command(
     if data_tests:
         project.check_tests(manifest, compiled_files(manifest))
     if not unit_tests and not data_tests:
-        kind = "unit test" if unit else "data test" if data else "test"
-        say(f"No selected model has a {kind}: nothing to do.", given.options)
+        say(f"No selected model has a {_kind_of_tests(unit, data)}: nothing to do.", given.options)
+    shows = output == "text"
     units: list[Result] = []
     if unit_tests or unit:
-        from lakesql.unit.outcomes import render_text
-
         reads_later = () if data_tests else None
         units = run_unit_tests(manifest, unit_tests, engine, given.options, reads_later)
-        if output == "text":
-            click.echo(render_text(units), nl=False)
+        _show_units(units, shows)
     results: list[TestResult] = []
     if data_tests:
-        results = run_tests_of_data(manifest, data_tests, engine, full, given.options, shows=output == "text")
-    if output == "json":
+        results = run_tests_of_data(manifest, data_tests, engine, full, given.options, shows=shows)
+    if not shows:
         click.echo(render_document(units, results))
     return exit_code(units, results, fail_on)
+
+
+def _check_options(unit: bool, data: bool, record: str | None) -> None:
+    """Raise `UsageError` (`usage`) where two options contradict each other."""
+    from lakesql.errors import UsageError
+
+    if unit and data:
+        raise UsageError.of("usage", "--unit and --data are all tests there are.", fix="Leave both out.")
+    if data and record:
+        raise UsageError.of("usage", "--record writes a unit test, and --data means data tests.", fix="Leave one out.")
+
+
+def _kind_of_tests(unit: bool, data: bool) -> str:
+    """What a test is called that the options ask for."""
+    if unit:
+        return "unit test"
+    if data:
+        return "data test"
+    return "test"
+
+
+def _show_units(units: Sequence[Result], shows: bool) -> None:
+    """Print the results of unit tests as text, unless another output is asked for."""
+    if not shows:
+        return
+    from lakesql.unit.outcomes import render_text
+
+    click.echo(render_text(units), nl=False)
 
 
 def run_unit_tests(
