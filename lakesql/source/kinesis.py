@@ -154,25 +154,24 @@ class KinesisStream(Log):
     def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
         """What a shard has behind a place."""
         bound = _ShardBound.of(until)
-        if _has_ended(place) or limit <= 0 or bound.is_reached(place):
+        may_read = limit > 0 and not _has_ended(place)
+        if not may_read or bound.is_reached(place):
             return
-        place = place or bound.beginning
-        self.check(partition, place)
-        if place.get("from", 0) > now_ms():
+        first = place or bound.beginning
+        self.check(partition, first)
+        if first.get("from", 0) > now_ms():
             return
-        left, reached = limit, place
-        for answer, is_end, behind_ms in self._answers(partition, place, limit):
+        left, reached = limit, first
+        for answer, is_end, behind_ms in self._answers(partition, first, limit):
             found = bound.take(answer)
             left -= len(found)
-            if found:
-                reached = _behind(found[-1], place)
-            if is_end and bound.after is None:
-                reached = {**reached, "ended": True}
+            is_cut = len(found) < len(answer)
+            ends_here = is_end and bound.after is None
+            reached = _reached_by(found, first, reached, ends_here)
             if found or is_end:
-                left_out = len(answer) - len(found)
-                behind = None if left_out else behind_ms
+                behind = None if is_cut else behind_ms
                 yield LogPage(_records(partition, found), self._with_tip(partition, reached), behind)
-            if bound.is_reached(reached) or len(found) < len(answer):
+            if is_cut or bound.is_reached(reached):
                 return
         if bound.after is not None and left > 0:
             raise LogExpiredError(f"records up to {bound.after} are gone; it ends behind {_said(reached)}.")
@@ -368,6 +367,15 @@ class _ShardBound:
         if self.after is None:
             return found
         return [each for each in found if int(each["SequenceNumber"]) <= int(self.after)]
+
+
+def _reached_by(
+    found: Sequence[Mapping[str, Any]], first: dict[str, Any], before: dict[str, Any], is_end: bool
+) -> dict[str, Any]:
+    """The place behind some records of a shard that is read from the place `first` on: `before`, where there are none.
+    With `is_end` nothing will follow them."""
+    reached = _behind(found[-1], first) if found else before
+    return {**reached, "ended": True} if is_end else reached
 
 
 def _behind(record: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
