@@ -283,29 +283,39 @@ class _Claim:
         self._looked = now
         newest = newest_holder(self._files)
         holder = read_holder(self._files, newest) if newest >= 0 else None
-        if newest < 0 or (holder is not None and holder.is_released):
+        is_given_back = holder is not None and holder.is_released
+        if newest < 0 or is_given_back:
             return self._take(newest + 1)
         if holder is not None and is_dead(holder, self._me):
             return self._take(newest + 1, f"took over the lease that {holder} has left: it is dead")
+        return self._watch(newest, holder, patient, now)
+
+    def _watch(self, newest: int, holder: Holder | None, patient: bool, now: float) -> _Lease | None:
+        """The lease of a holder that has not renewed it for long. Raises where it is seen to renew it, unless that is
+        waited for."""
+        who = str(holder or "another runner")
         if self._seen is None:
             self._seen, self._seen_at = (newest, holder), now
-            self._say(f"waits up to {PASSES_ON_AFTER_S:.0f} s for the lease of {holder or 'another runner'}")
-        elif self._seen != (newest, holder) and patient:
-            if self._look_every_s == LOOK_EVERY_S:
-                self._say(f"is being run by {holder or 'another runner'}: waits until that ends")
-            self._look_every_s = RENEW_EVERY_S
-            self._seen, self._seen_at = (newest, holder), now
-        elif self._seen != (newest, holder):
+            self._say(f"waits up to {PASSES_ON_AFTER_S:.0f} s for the lease of {who}")
+            return None
+        is_renewed = self._seen != (newest, holder)
+        if is_renewed and not patient:
+            since = f", since {holder.since}" if holder else ""
             raise RunError.of(
                 "lease-held",
-                f"Model '{self._model}' is being run by {holder or 'another runner'}"
-                f"{f', since {holder.since}' if holder else ''}.",
+                f"Model '{self._model}' is being run by {who}{since}.",
                 why="Two runners of one model would write its batches twice.",
             )
-        elif now - self._seen_at > PASSES_ON_AFTER_S:
-            silent = f"has not renewed it for {PASSES_ON_AFTER_S:.0f} s"
-            return self._take(newest + 1, f"took over the lease of {holder or 'another runner'}, which {silent}")
-        return None
+        if is_renewed:
+            if self._look_every_s == LOOK_EVERY_S:
+                self._say(f"is being run by {who}: waits until that ends")
+            self._look_every_s = RENEW_EVERY_S
+            self._seen, self._seen_at = (newest, holder), now
+            return None
+        if now - self._seen_at <= PASSES_ON_AFTER_S:
+            return None
+        silent = f"has not renewed it for {PASSES_ON_AFTER_S:.0f} s"
+        return self._take(newest + 1, f"took over the lease of {who}, which {silent}")
 
     def _take(self, number: int, because: str = "") -> _Lease | None:
         lease = _Lease(self._model, self._files, number, self._me, self._clock)
