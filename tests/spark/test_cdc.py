@@ -38,15 +38,16 @@ class Source:
 
     `deleted` are the rows that it had last under the keys that are gone, each with the operation that took it and its
     time.
-    `is_full`: its replica identity is, and its key is checked at the end of a transaction. `is_mixed`: it is that of the
-    rows with an odd `a` alone, which are another partition. The key is checked at once then, or Postgres would refuse
-    changes of the others.
+    `is_full`: its replica identity is, and its key is checked at the end of a transaction. `is_mixed`: it is that of
+    the rows with an odd `a` alone, which are another partition. The key is checked at once then, or Postgres would
+    refuse changes of the others. `unknown` is what it sends of `v` beside a key alone.
     """
 
     seed: int
     partitions: int = 1
     is_full: bool = False
     is_mixed: bool = False
+    unknown: int | None = None
     rows: dict[tuple[int, str], int | None] = field(default_factory=dict)
     deleted: dict[tuple[int, str], tuple[int | None, str, int]] = field(default_factory=dict)
     events: list[tuple[int, Fields]] = field(default_factory=list)
@@ -111,11 +112,12 @@ class Source:
         op, before = ("u", self._row(key)) if key in self.rows else ("c", None)
         self.rows[key] = value
         self.deleted.pop(key, None)
-        self._send(key, {"op": op, "before": before if self._sends_rows(key) else None, "after": self._row(key)})
+        before = before if self._sends_rows(key) else None
+        self._send(key, {"op": op, "before": before, "after": self._row(key)})
 
     def _delete(self, key: tuple[int, str]) -> None:
         value = self.rows.pop(key)
-        before = {"a": key[0], "b": key[1], "v": value if self._sends_rows(key) else None}
+        before = {"a": key[0], "b": key[1], "v": value if self._sends_rows(key) else self.unknown}
         self._send(key, {"op": "d", "before": before, "after": None})
         self.deleted[key] = value, "d", self.lsn
         self.events.append((self._partition(key), Fields(key=self._key(key), value=None)))
@@ -133,7 +135,7 @@ class Source:
         for old in self.random.sample(sorted(keys), len(keys)):
             new, value = keys[old], before[old]
             self.lsn += 1
-            at, row = self.lsn, {"a": old[0], "b": old[1], "v": value if self._sends_rows(old) else None}
+            at, row = self.lsn, {"a": old[0], "b": old[1], "v": value if self._sends_rows(old) else self.unknown}
             self.rows[new] = value if more is None or value is None else value + more
             if self.is_mixed and self._sends_rows(old) != self._sends_rows(new):  # a delete there, an insert here
                 self._send(old, {"op": "d", "before": row, "after": None})
@@ -242,6 +244,37 @@ def test_rows_that_swap_their_keys_are_both_there(project: Project, config: dict
         project.record("s", [event for _, event in again])
         project.run().check()
         assert {row["x"]: row["v"] for row in project.rows_without_spark("m")} == expected
+
+
+@pytest.mark.parametrize("unknown", [None, 0], ids=["nullable", "not-null"])
+def test_a_row_that_had_a_key_within_a_transaction_is_gone_beside_whole_rows(
+    project: Project, unknown: int | None
+) -> None:
+    """One partition sends its keys alone, with NULL or with Debezium's number beside them, the other one whole rows."""
+    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
+    project.model("m", EVERY, mode="cdc", keys=["x", "y"])
+    source = Source(0, is_full=True, is_mixed=True, unknown=unknown)
+    source.rows = {(0, "p"): 3, (1, "p"): 7, (2, "p"): 5}
+    source.snapshot()
+    project.record("s", [event for _, event in source.events])
+    project.run().check()
+    places = [(a, "p") for a in (2, 4, 6)]
+    for cut in range(7):
+        source.events.clear()
+        source.tx += 1
+        source._move({places[0]: places[1]}, None)
+        source._move({places[1]: places[2]}, None)
+        places.reverse()
+        source.tx += 1
+        source._set((1, "p"), 20 + cut)
+        if unknown is not None:  # by which it is known that keys come alone
+            source._set((0, "p"), 30 + cut)
+        changes = [event for _, event in source.events]
+        moves, others = changes[:6], changes[6:]
+        for part in ([*others, *moves[:cut]], [*others, *moves[cut:]]):
+            project.record("s", part)
+            project.run().check()
+        assert sorted(project.rows_without_spark("m"), key=by_key) == source.every(), cut
 
 
 def test_rows_of_nothing_but_keys_are_shifted(project: Project) -> None:
