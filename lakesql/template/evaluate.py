@@ -218,6 +218,7 @@ def _write_call_block(state: Rendering, block: nodes.CallBlock, scope: Scope) ->
     source = state.source
 
     def caller(arguments: list[Any]) -> str:
+        state.reached.add(id(block.body))
         try:
             return _invoke(state, "caller", block, source, arguments, {}, state.inner(scope), around)
         except TemplateError as fault:

@@ -178,7 +178,8 @@ def unreached_parts(template: Template, names: Names, fold: Callable[[str], str]
         return ()
     state = _start(template, names)
     _run(state, template)
-    return find_unreached(template.body, template.lines, template.known, state.reached, fold)
+    own = {name: it for name, it in template.known.items() if it.local or name in template.macros}
+    return find_unreached(template.body, template.lines, own, state.vars, state.reached, fold)
 
 
 def _start(template: Template, names: Names) -> Rendering:

@@ -6,7 +6,9 @@ other variables or for a rebuild.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from jinja2 import nodes
@@ -25,47 +27,114 @@ class BranchPart:
 
 
 def find_unreached(
-    body: Iterable[nodes.Node],
+    body: Sequence[nodes.Node],
     source: SourceText,
     macros: Mapping[str, Macro],
-    reached: Collection[int],
+    settings: Mapping[str, object],
+    reached: AbstractSet[int],
     fold: Callable[[str], str],
 ) -> tuple[BranchPart, ...]:
     """The parts of a template and of its macros that a rendering has not reached, in the order of the text.
 
-    `reached` are the ids of the bodies, sides and macros that it has (`Run.reached`). `fold` gives SQL in one spelling.
+    Behind each stands what it is made of: macros that nothing else calls, values of names, and those of the variables
+    that `settings` have. `reached` are the ids of the bodies, sides and macros that the rendering has
+    (`Rendering.reached`). `fold` gives SQL in one spelling.
     """
-    walk = _BranchWalk(macros, reached, fold, set())
+    walk = _BranchWalk(macros, settings, _find_bindings(body, source, macros), reached, fold, set())
     return tuple(part for node in body for part in walk.node(node, source))
 
 
 @dataclass(frozen=True, slots=True)
+class _Assigned:
+    """What a name of the template is bound to, by one of its assignments, and the file that this stands in."""
+
+    value: nodes.Node
+    source: SourceText
+
+
+_Bindings = Mapping[str, Sequence[_Assigned]]
+
+
+def _find_bindings(body: Iterable[nodes.Node], source: SourceText, macros: Mapping[str, Macro]) -> _Bindings:
+    """What each name of a template and its macros may stand for, wherever it is bound: the scopes are not looked at."""
+    found: defaultdict[str, list[_Assigned]] = defaultdict(list)
+    files = [*((node, source) for node in body), *((macro.node, macro.source) for macro in macros.values())]
+    for top, file in files:
+        for node in (top, *top.find_all(_BINDING)):
+            for target, value in _bound_by(node, macros):
+                for name in _names_of(target):
+                    found[name].append(_Assigned(value, file))
+    return found
+
+
+_BINDING = (nodes.Assign, nodes.AssignBlock, nodes.For, nodes.With, nodes.Call)
+
+
+def _bound_by(node: nodes.Node, macros: Mapping[str, Macro]) -> Iterator[tuple[nodes.Node, nodes.Node]]:
+    """The targets that a node binds, each with its value: of a call of a macro, the macro's parameters."""
+    match node:
+        case nodes.Assign():
+            yield node.target, node.node
+        case nodes.AssignBlock():
+            yield node.target, node
+        case nodes.For():
+            yield node.target, node.iter
+        case nodes.With():
+            yield from zip(node.targets, node.values, strict=True)
+        case nodes.Call(node=nodes.Name(name=name)) if name in macros:
+            parameters = macros[name].node.args
+            yield from zip(parameters, node.args, strict=False)
+            named = {keyword.key: keyword.value for keyword in node.kwargs}
+            yield from ((it, named[it.name]) for it in parameters if it.name in named)
+
+
+def _names_of(target: nodes.Node) -> Iterator[str]:
+    match target:
+        case nodes.Name() | nodes.NSRef():
+            yield target.name
+        case nodes.Tuple():
+            for item in target.items:
+                yield from _names_of(item)
+
+
+@dataclass(frozen=True, slots=True)
 class _BranchWalk:
+    """`seen` are the macros that the walk has been through, and the ids of what it has said of names and variables."""
+
     macros: Mapping[str, Macro]
-    reached: Collection[int]
+    settings: Mapping[str, object]
+    bindings: _Bindings
+    reached: AbstractSet[int]
     fold: Callable[[str], str]
-    seen: set[str]
+    seen: set[object]
 
     def node(self, node: nodes.Node, source: SourceText) -> Iterator[BranchPart]:
         """The unreached parts of a node that was reached."""
         match node:
             case nodes.If():
                 for branch in (node, *node.elif_):
-                    yield self.part(branch.test, source)
+                    yield from self.part(branch.test, source)
                     yield from self.body(branch.body, source)
                 yield from self.body(node.else_, source)
             case nodes.For():
                 yield from self.node(node.iter, source)
+                if node.test is not None:
+                    yield from self.part(node.test, source)
                 yield from self.body(node.body, source)
                 yield from self.body(node.else_, source)
+            case nodes.CallBlock():
+                yield from self.node(node.call, source)
+                yield from self.body(node.body, source)
             case nodes.CondExpr():
-                yield self.part(node.test, source)
+                yield from self.part(node.test, source)
                 for side in (node.expr1, node.expr2):
                     yield from self.side(side, source)
             case nodes.And() | nodes.Or():
-                yield self.part(node, source)
+                yield from self.part(node, source)
             case nodes.Macro():
                 return  # where it is called
+            case _ if self.is_chosen(node):
+                yield from self.part(node, source)
             case _:
                 yield from self.call(node)
                 for child in node.iter_child_nodes():
@@ -77,7 +146,7 @@ class _BranchWalk:
             if id(body) in self.reached:
                 yield from self.node(node, source)
             else:
-                yield self.part(node, source)
+                yield from self.part(node, source)
 
     def side(self, side: nodes.Expr | None, source: SourceText) -> Iterator[BranchPart]:
         if side is None:
@@ -85,22 +154,81 @@ class _BranchWalk:
         if id(side) in self.reached:
             yield from self.node(side, source)
         else:
-            yield self.part(side, source)
+            yield from self.part(side, source)
 
     def call(self, node: nodes.Node) -> Iterator[BranchPart]:
         """The unreached parts of the macro that a node calls, once."""
-        called = node.node.name if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) else ""
-        macro = self.macros.get(called)
-        if macro is None or called in self.seen:
+        macro = self.macros.get(_called_name(node))
+        if macro is None or macro.node.name in self.seen:
             return
-        self.seen.add(called)
+        self.seen.add(macro.node.name)
         for child in macro.node.body:
             yield from self.node(child, macro.source)
 
-    def part(self, node: nodes.Node, source: SourceText) -> BranchPart:
+    def is_chosen(self, node: nodes.Node) -> bool:
+        """Whether an expression takes one of several values by what the target, a variable or a rebuild says."""
+        match node:
+            case nodes.Getitem():
+                return self.reads_settings(node.arg, set())
+            case nodes.Call(node=nodes.Getattr(attr="get")):
+                return any(self.reads_settings(argument, set()) for argument in node.args)
+            case nodes.Filter(name="default" | "d"):
+                return node.node is not None and self.reads_settings(node.node, set())
+            case _:
+                return False
+
+    def reads_settings(self, node: nodes.Node, through: set[str]) -> bool:
+        """Whether an expression depends on the target, a variable or `is_full_refresh`, also through other names."""
+        for name in (node, *node.find_all(nodes.Name)):
+            if not isinstance(name, nodes.Name) or name.name in through:
+                continue
+            if name.name in ("target", "var", "is_full_refresh"):
+                return True
+            through.add(name.name)
+            if any(self.reads_settings(it.value, through) for it in self.bindings.get(name.name, ())):
+                return True
+        return False
+
+    def part(self, node: nodes.Node, source: SourceText) -> Iterator[BranchPart]:
+        """A part that was not reached, and behind it what it is made of."""
         first = node.nodes[0] if isinstance(node, nodes.Output) else node
         blanks = len(first.data) - len(first.data.lstrip()) if isinstance(first, nodes.TemplateData) else 0
-        return BranchPart(self.written(node), source.place(node.lineno + blanks))
+        place = source.place(node.lineno + blanks)
+        yield BranchPart(self.written(node), place)
+        for name in (node, *node.find_all((nodes.Name, nodes.Call))):
+            match name:
+                case nodes.Name():
+                    yield from self.bound(name)
+                case nodes.Call(node=nodes.Name(name="var"), args=[nodes.Const(value=variable), *_]):
+                    yield from self.variable(variable, place)
+                case nodes.Call():
+                    yield from self.called(_called_name(name))
+
+    def bound(self, name: nodes.Name) -> Iterator[BranchPart]:
+        """What a name may stand for in an unreached part, once; another name stands for what that one does."""
+        for it in self.bindings.get(name.name, ()):
+            if id(it.value) in self.seen:
+                continue
+            self.seen.add(id(it.value))
+            if isinstance(it.value, nodes.Name):
+                yield from self.bound(it.value)
+            else:
+                yield from self.part(it.value, it.source)
+
+    def variable(self, name: str, place: Place) -> Iterator[BranchPart]:
+        """The value that a variable has which an unreached part reads, once."""
+        if name in self.settings and ("var", name) not in self.seen:
+            self.seen.add(("var", name))
+            yield BranchPart(f"var({name!r}) = {self.settings[name]!r}", place)
+
+    def called(self, name: str) -> Iterator[BranchPart]:
+        """A macro that an unreached part calls, once, and no reached one does."""
+        macro = self.macros.get(name)
+        if macro is None or id(macro.node) in self.reached or id(macro.node) in self.seen:
+            return
+        self.seen.add(id(macro.node))
+        for node in (*macro.node.args, *macro.node.defaults, *macro.node.body):
+            yield from self.part(node, macro.source)
 
     def written(self, value: object) -> str:
         """A node of Jinja's in one spelling, without its place."""
@@ -114,3 +242,8 @@ class _BranchWalk:
                 return f"[{', '.join(map(self.written, value))}]"
             case _:
                 return repr(value)
+
+
+def _called_name(node: nodes.Node) -> str:
+    """The name of the macro, or of the function of templates, that a node calls; '' where it calls none."""
+    return node.node.name if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) else ""
