@@ -208,7 +208,8 @@ class RowCount:
 
 @dataclass(frozen=True, slots=True)
 class NewestWithin:
-    """The newest value of a column of times is not older than it should be. An empty table fails."""
+    """The newest value of a column of times is not older than it should be. Values of the future are not looked at, and
+    a table without others fails."""
 
     within: Duration = option("How old the newest value may be.", read=parse_duration)
     column: str = option("The column of a time or a date; where the test is one of a column, that one.", default="")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.model.table_name import TableName
 from lakesql.plan.data_test_results import Answer
-from lakesql.unit.data_test_query import DEADLINE, Columns, TestQuery
+from lakesql.unit.data_test_query import DEADLINE, NOW, Columns, TestQuery
 from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import translate_condition, translate_query
@@ -97,13 +97,14 @@ def translate_test(
     said = {
         name: translate_condition(condition, (relation,), now)
         for name, condition in query.conditions.items()
-        if name != DEADLINE
+        if name not in (NOW, DEADLINE)
     }
     if query.within_ms is not None:
         if now is None:
             raise NeedsSparkError("the current time")
         oldest = now - timedelta(milliseconds=query.within_ms)
-        said[DEADLINE] = f"TIMESTAMP '{oldest.isoformat(sep=' ')}'"
+        for name, time in ((NOW, now), (DEADLINE, oldest)):
+            said[name] = f"TIMESTAMP '{time.isoformat(sep=' ')}'"
     return duck_statement(query.frame, {path: loaded.name for path, loaded in paths.items()}, said)
 
 

@@ -42,7 +42,7 @@ from lakesql.unit.fixture_values import MisfitError, fit
 Columns = Mapping[str, str]
 """Types by names; '' is a type that is not known."""
 
-WHERE, FAILING, DEADLINE = "lakesql_where", "lakesql_failing", "lakesql_deadline"
+WHERE, FAILING, DEADLINE, NOW = "lakesql_where", "lakesql_failing", "lakesql_deadline", "lakesql_now"
 """What stands for the author's conditions, and for the oldest time that is new enough, in `TestQuery.frame`."""
 
 MOST_SHOWN = 6
@@ -118,6 +118,7 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
             wheres=[f"({said(WHERE)})"] if test.where is not None else [],
             failing=said(FAILING) if FAILING in conditions else "",
             deadline=said(DEADLINE) if DEADLINE in conditions else "",
+            now=said(NOW) if NOW in conditions else "",
             parent=table_name(own_table(manifest, parent)) if parent else "",
             field=name(asked.others[parent][0]) if parent else "",
             bounds=asked.bounds,
@@ -192,8 +193,9 @@ def _what_is_asked(test: DataTest, columns: Columns | None, tables: Mapping[str,
             return _Asked(_row_count, column, bounds=_bounds(check))
         case NewestWithin(within=within):
             _check_is_time(test, column, kind)
-            deadline = f"current_timestamp() - INTERVAL '{within.length_ms / 1000:f}' SECOND"
-            return _Asked(_newest, column, conditions={DEADLINE: deadline}, within_ms=within.length_ms)
+            now = "current_timestamp()"
+            times = {NOW: now, DEADLINE: f"{now} - INTERVAL '{within.length_ms / 1000:f}' SECOND"}
+            return _Asked(_newest, column, conditions=times, within_ms=within.length_ms)
         case FailingRows():
             raise AssertionError("a test of a file has a SELECT of its own")
         case _:
@@ -251,6 +253,7 @@ class _Parts:
     wheres: list[str]
     failing: str
     deadline: str
+    now: str
     parent: str
     field: str
     bounds: str
@@ -299,9 +302,10 @@ HAVING {parts.bounds}"""
 
 
 def _newest(parts: _Parts) -> str:
+    """The newest value up to now: one of the future would hide for as long that nothing arrives any more."""
     return f"""\
 SELECT max({parts.column}) AS newest
-FROM {parts.table}{_where(*parts.wheres)}
+FROM {parts.table}{_where(*parts.wheres, f"{parts.column} <= {parts.now}")}
 HAVING max({parts.column}) IS NULL OR max({parts.column}) < {parts.deadline}"""
 
 

@@ -290,6 +290,17 @@ def test_failures_are_those_that_plain_python_finds(shop: Shop) -> None:
     assert shop.run(now=NOW - timedelta(days=1))["freshness_orders"].status == "pass"
 
 
+def test_a_time_of_the_future_makes_no_table_fresh(shop: Shop) -> None:
+    shop.append("orders", [{"id": 1, "at": NOW - timedelta(days=2)}, {"id": 2, "at": NOW + timedelta(days=400)}])
+    shop.tests("{freshness: {column: at, within: 1 hour}}, {freshness: {name: days, column: at, within: 3 days}}")
+    found = shop.run()
+    assert {name: (it.status, it.rows) for name, it in found.items()} == {
+        "freshness_orders": ("fail", ((NOW - timedelta(days=2),),)),
+        "days": ("pass", ()),
+    }
+    assert shop.run(now=NOW - timedelta(days=3))["days"].status == "fail"
+
+
 def test_what_duckdb_does_not_know_is_asked_of_spark_and_never_passes_without(shop: Shop) -> None:
     shop.append("orders", [{"id": 1, "status": "a"}])
     shop.tests("{expression: \"status RLIKE 'a'\"}")
