@@ -1261,7 +1261,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the name, or add the field to the contract of the stream.",
     ),
     "unknown-folder": Condition(
-        "`[tool.lakesql.models]` has defaults for a folder or a model that does not exist.",
+        "`[tool.lakesql.models]` has defaults for a folder or a model that does not exist, or `[tool.lakesql.paths]` "
+        "names a folder that is not there.",
         "Correct the name, or remove the entry.",
     ),
     "unknown-function": Condition(
@@ -1369,6 +1370,11 @@ CONDITIONS: dict[str, Condition] = {
     "usage": Condition(
         "The command line is not one that lakesql understands.",
         "Read `lakesql --help`, or `--help` of the command.",
+    ),
+    "unread-file": Condition(
+        "A file in a folder of the project would be passed over: its name ends in `.SQL` or `.YML`, it declares models "
+        "or tests where no properties files are read, or it is a link that leads to nothing.",
+        "Rename it, move it to the folder of the models, or remove it.",
     ),
     "unsafe-folder": Condition(
         "A checkpoint, a lease, a log, or what a stream reads lies in the folder of a table, or a table in that of a "

@@ -6,13 +6,13 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 
 from lakesql.decode import collect
 from lakesql.errors import Place, Problem, ProfileError, ProjectError, UsageError
-from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
+from lakesql.project.settings import SETTINGS_FILE, Paths, Settings, parse_settings
 from lakesql.project.size import Size
 from lakesql.words import answer
 
@@ -116,7 +116,8 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
     """The files of the project in `directory`, which is written to `outputs`, else below it.
 
     Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file that is not UTF-8 (`not-text`),
-    is larger than any SELECT (`file-too-large`) or lies outside the project (`outside-project`).
+    is larger than any SELECT (`file-too-large`), lies outside the project (`outside-project`) or would be passed over
+    (`unread-file`), and for a folder that the settings name and that is not there (`unknown-folder`).
     """
     settings_path = directory / SETTINGS_FILE
     if not settings_path.is_file():
@@ -125,7 +126,7 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
     settings_text = read_text(settings_path, SETTINGS_FILE)
     settings = parse_settings(SETTINGS_FILE, settings_text)
     paths = settings.paths
-    problems: list[Problem] = []
+    problems = [*_find_missing_folders(directory, paths)]
     files = ProjectFiles(
         directory=directory,
         outputs=outputs or outputs_of(directory),
@@ -141,10 +142,36 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         contracts=_read_folder(directory, paths.seeds, PROPERTIES_SUFFIXES, problems),
         schemas=_read_folder(directory, paths.streams, (".avsc", ".proto"), problems),
     )
+    problems += _find_stray_properties(files)
     if problems:  # nothing is said of what the files that cannot be read would have declared
         raise ProjectError(problems)
     return files
 
+
+def _find_missing_folders(directory: Path, paths: Paths) -> Iterator[Problem]:
+    """The folders that the settings name and that are not there. A default one may be missing, and that of tests: where
+    a project only runs, nobody needs them."""
+    for each in fields(Paths):
+        name = getattr(paths, each.name)
+        if each.name != "tests" and name != each.default and not (directory / name).is_dir():
+            what = f"There is no folder '{name}', in which `paths` says that the {each.name} are."
+            yield Problem("unknown-folder", what, place=Place(SETTINGS_FILE))
+
+
+def _find_stray_properties(files: ProjectFiles) -> Iterator[Problem]:
+    """The properties files in a folder in which none are read: what they test would never be tested."""
+    read = {file.path for file in (*files.properties, *files.streams, *files.contracts)}
+    paths = files.settings.paths
+    for folder in dict.fromkeys((paths.tests, paths.macros)):
+        for path in find_files(files.directory, folder, PROPERTIES_SUFFIXES):
+            shown = shorten(path, files.directory)
+            found = _DECLARES.search(path.read_bytes()) if shown not in read else None
+            if found is not None:
+                what = f"'{found[1].decode()}' stands here, and no properties files are read in '{folder}'."
+                yield Problem("unread-file", what, "", f"Move the file to '{paths.models}'.", Place(shown))
+
+
+_DECLARES = re.compile(rb"^(models|unit_tests|data_tests)\s*:", re.MULTILINE)
 
 SEED_SUFFIX = ".csv"
 
@@ -154,6 +181,7 @@ def _read_seeds(directory: Path, folder: str, limit: Size, problems: list[Proble
     found: list[SeedFile] = []
     for path in find_files(directory, folder, (SEED_SUFFIX,)):
         relative = path.relative_to(directory).as_posix()
+        problems += _find_misspelt(relative, (SEED_SUFFIX,))
         seed = collect(problems, partial(_read_seed, path, relative, limit))
         found += [seed] if seed is not None else []
     return tuple(sorted(found, key=lambda seed: seed.path))
@@ -292,16 +320,27 @@ def _read_folder(
     above = (directory / "_").as_posix().removesuffix("_")
     for path in find_files(directory, folder, suffixes):
         relative = path.as_posix().removeprefix(above)
+        problems += _find_misspelt(relative, suffixes)
         text = collect(problems, partial(read_text, path, relative))
         found += [SourceFile(relative, text)] if text is not None else []
     return tuple(sorted(found, key=lambda file: file.path))
 
 
+def _find_misspelt(shown: str, suffixes: tuple[str, ...]) -> Iterator[Problem]:
+    """The problem of a file whose suffix has other capitals: nothing else would take it for a file of the project."""
+    if not shown.endswith(suffixes):
+        stem, _, suffix = shown.rpartition(".")
+        what = f"This file's name ends in '.{suffix}'."
+        yield Problem("unread-file", what, "", f"Rename it: {stem}.{suffix.lower()}", Place(shown))
+
+
 def find_files(directory: Path, folder: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """The files below a folder of the project in `directory` that end so, those of linked folders among them.
+    """The files below a folder of the project in `directory` that end so, whatever the capitals, those of linked
+    folders among them.
 
     Without hidden ones: tools of all kinds leave those beside one's own. A link to a folder in which it stands is not
-    followed. Raises `ProjectError` (`outside-project`) for a link that leaves the project.
+    followed. Raises `ProjectError` for a link that leaves the project (`outside-project`) or leads to nothing
+    (`unread-file`).
     """
     root = directory / folder
     return _walk(directory, root, suffixes, (_check_inside(directory, root),))
@@ -315,10 +354,12 @@ def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tupl
         visible = [entry for entry in entries if not entry.name.startswith(".")]
     for entry in visible:
         if not entry.is_dir():
-            if entry.name.endswith(suffixes) and entry.is_file():
-                path = folder / entry.name
-                if entry.is_symlink():
-                    _check_inside(directory, path)
+            path = folder / entry.name
+            if not entry.name.lower().endswith(suffixes):
+                continue
+            if entry.is_symlink():
+                _check_link(directory, path)
+            if entry.is_file():
                 yield path
             continue
         path = folder / entry.name
@@ -329,6 +370,14 @@ def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tupl
         came_through = (*opened, folder.resolve())
         if not any(other.is_relative_to(real) for other in came_through):
             yield from _walk(directory, path, suffixes, (*came_through, real))
+
+
+def _check_link(directory: Path, path: Path) -> None:
+    """Raises `ProjectError` for a link to a file that leaves the project, or to none."""
+    _check_inside(directory, path)
+    if not path.exists():
+        what = "This link leads to nothing."
+        raise ProjectError.of("unread-file", what, place=Place(shorten(path, directory)))
 
 
 def _check_inside(directory: Path, path: Path) -> Path:

@@ -41,7 +41,7 @@ def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(project:
             "models/shop.yml": "y: 1",
             "models/deep/er/x.yaml": "x: 1",
             "models/readme.md": "no",
-            "models/c.SQL": "no",
+            "models/c.sql.bak": "no",
             "streams/s.yml": "s: 1",
             "streams/recorded/t/1.jsonl": "no",
             "macros/m.sql": "M",
@@ -54,6 +54,37 @@ def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(project:
     assert files.streams == (SourceFile("streams/s.yml", "s: 1"),)
     assert files.macros == (SourceFile("macros/m.sql", "M"),)
     assert files.settings.name == "shop"
+
+
+def test_a_file_that_would_be_passed_over_is_refused(project: Path) -> None:
+    tests = "version: 2\nunit_tests:\n  - {name: t, model: a, given: [], expect: {rows: []}}\n"
+    files = {"models/a.SQL": "A", "models/a.Yml": "y: 1", "seeds/s.CSV": "id\n1\n", "macros/m.sql": "M"}
+    write(project, {**files, "tests/t.yml": tests, "tests/compose.yml": "services: {}", "macros/m.yml": "macros: []"})
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    places = ["models/a.SQL", "models/a.Yml", "seeds/s.CSV", "tests/t.yml"]
+    assert sorted(problems(caught)) == [("unread-file", place) for place in places]
+    for place in places:
+        (project / place).unlink()
+    assert read_project(project).macros == (SourceFile("macros/m.sql", "M"),)
+
+
+def test_a_folder_of_the_settings_is_there(project: Path) -> None:
+    paths = "models = 'modles'\nmacros = 'macros'\ntests = 'checks'\n"
+    write(project, {"pyproject.toml": f"{SETTINGS}[tool.lakesql.paths]\n{paths}"})
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    assert problems(caught) == [("unknown-folder", "pyproject.toml")]
+    (project / "modles").mkdir()
+    assert read_project(project).models == ()
+
+
+def test_a_link_that_leads_to_nothing_is_refused(project: Path) -> None:
+    write(project, {"models/a.sql": "A"})
+    (project / "models/b.sql").symlink_to(project / "shared" / "b.sql")
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    assert problems(caught) == [("unread-file", "models/b.sql")]
 
 
 def test_hidden_files_and_folders_are_passed_over(project: Path) -> None:
@@ -141,7 +172,6 @@ def test_links_that_leave_the_project_are_refused(project: Path, tmp_path: Path)
 def test_links_inside_the_project_are_followed(project: Path) -> None:
     write(project, {"shared/a.sql": "A", "models/b.sql": "B", "other/c.sql": "C", "other/deep/c.yml": "c: 1"})
     (project / "models/a.sql").symlink_to(project / "shared/a.sql")
-    (project / "models/gone.sql").symlink_to(project / "nowhere.sql")
     (project / "models/linked").symlink_to("../other")
     files = read_project(project)
     assert [(file.path, file.text) for file in files.models] == [
