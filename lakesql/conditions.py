@@ -661,6 +661,11 @@ CONDITIONS: dict[str, Condition] = {
         "The directory holds no project.",
         "Go to the project, name it with `--project-dir`, or start one with `lakesql init`.",
     ),
+    "no-records": Condition(
+        "A unit test gives no record to a model that reads streams, so that it writes no batch and nothing is tested.",
+        "Give a stream a batch that has one: `{stream: orders, batches: [[{order_id: 1}]]}`. Of records that the "
+        "SELECT leaves out, or that are dead letters, there are no rows either.",
+    ),
     "no-ref": Condition(
         "A file of the tests' folder reads no table of a model, so it is no data test.",
         "Name a model by `ref('…')`, or put SELECTs that are no tests elsewhere.",

@@ -1,4 +1,4 @@
-"""Whether what unit tests name exists."""
+"""Whether what unit tests name exists, and whether they try anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from lakesql.errors import Place, Problem, did_you_mean
 from lakesql.model.model import Model
-from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
+from lakesql.model.unit_tests import Given, GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.stream.stream import Stream
 
 
@@ -17,7 +17,7 @@ def check_unit_tests(
     model_names: Collection[str],
     all_declared: bool,
 ) -> Iterable[Problem]:
-    """What unit tests name exists, is read by their models, and is given once."""
+    """What unit tests name exists, is read by their models, and is given once; and a batch is written in each."""
     first: dict[tuple[str, str], Place] = {}
     for test in tests:
         if earlier := first.get((test.model, test.name)):
@@ -48,6 +48,9 @@ def check_unit_tests(
                 what = f"{kind} '{name}' is given twice."
                 yield Problem("duplicate-name", what, "", "Put all of it into one entry.", given.place)
             seen.add(key)
+        if read_streams and not any(map(_has_records, test.given)):
+            what = f"Unit test '{test.name}' gives no record: model '{test.model}' writes no batch in it."
+            yield Problem("no-records", what, place=test.place)
         if test.expect.tombstones is not None and "tombstones" not in model.config.memories:
             what = f"Model '{test.model}' remembers no deleted keys."
             fix = "Leave `tombstones` out. Modes upsert and cdc remember them where they have `sequence_by`."
@@ -57,3 +60,8 @@ def check_unit_tests(
             if overridden and name not in model.facts.vars:
                 what = f"Model '{test.model}' reads no variable '{name}'."
                 yield Problem("wrong-value", what, "", did_you_mean(name, model.facts.vars), overridden.key_place(name))
+
+
+def _has_records(given: Given) -> bool:
+    """Whether a batch of a stream has a record; what a file has is not looked at."""
+    return isinstance(given, GivenStream) and any(batch.value for batch in given.batches)

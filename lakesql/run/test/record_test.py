@@ -59,6 +59,8 @@ def record_test(manifest: Manifest, model: str, name: str, number: int) -> Recor
         raise _refusal(f"Model '{model}' reads no stream of which something is recorded.", "Record one by hand.")
     left_out: list[str] = []
     given = {stream.name: list(_items(stream, found, left_out)) for stream, found in records.items()}
+    if not any(given.values()):
+        raise _refusal("All of these records are known to Spark alone.", "With more of them it may not be: --records.")
     draft = _Draft(path, name, model, given)
     outcome = _run(manifest, draft)
     if isinstance(outcome, NeedsSpark):  # perhaps of the clock, which stands still then
