@@ -55,6 +55,11 @@ def needless_brackets(tokens: Sequence[Token]) -> frozenset[int]:
     return frozenset(needless)
 
 
+def begins_expression(tokens: Sequence[Token], start: int) -> bool:
+    """Whether an expression, or an operand of one, begins with the bracket: it is neither a call's nor a list's."""
+    return _level_before(tokens, start) is not None
+
+
 @dataclass(slots=True)
 class _Frame:
     """What stands between two brackets, or from CASE to END, without what stands in brackets that are kept.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.names import CHANGE, RECORD
-from lakesql.select.brackets import needless_brackets
+from lakesql.select.brackets import begins_expression, needless_brackets
 from lakesql.select.sqltext import Text
 
 
@@ -99,17 +100,37 @@ def _makes_texts_of_names(tokens: Sequence[Token]) -> bool:
     return False
 
 
+@dataclass(slots=True)
+class _Arguments:
+    """What stands between two brackets: whether it makes a struct, and the tokens that end an item of it."""
+
+    is_struct: bool
+    may_be_row: bool
+    ends: list[int] = field(default_factory=list)
+
+
 def _fields_of_structs(tokens: Sequence[Token]) -> Iterator[int]:
-    """The names that end an argument of `struct(…)`: each is an alias, or a column, and so the name of a field."""
-    structs: list[bool] = []
+    """The names that end an item of `struct(…)` or of a row, `(a, b)`: each is an alias, or a column, and so the name
+    of a field."""
+    opened: list[_Arguments] = []
     for at, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:
-            structs.append(at > 0 and tokens[at - 1].text.lower() in _NAMES_FIELDS)
-        ends_argument = token.token_type in (TokenType.COMMA, TokenType.R_PAREN)
-        if ends_argument and structs and structs[-1] and _may_name_field(tokens, at - 1):
-            yield at - 1
-        if structs and token.token_type is TokenType.R_PAREN:
-            structs.pop()
+            is_struct = at > 0 and tokens[at - 1].text.lower() in _NAMES_FIELDS
+            opened.append(_Arguments(is_struct, _may_be_row(tokens, at)))
+        elif opened and token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+            if _may_name_field(tokens, at - 1):
+                opened[-1].ends.append(at - 1)
+            if token.token_type is TokenType.COMMA:
+                opened[-1].is_struct |= opened[-1].may_be_row
+            elif (closed := opened.pop()).is_struct:
+                yield from closed.ends
+
+
+def _may_be_row(tokens: Sequence[Token], start: int) -> bool:
+    """Whether a bracket that has a comma is a row: an expression begins with it, and it is no query."""
+    begins = begins_expression(tokens, start) or tokens[start - 1].token_type is TokenType.DISTINCT
+    is_query = start + 1 < len(tokens) and tokens[start + 1].token_type in (TokenType.SELECT, TokenType.WITH)
+    return begins and not is_query
 
 
 def _may_name_field(tokens: Sequence[Token], at: int) -> bool:

@@ -158,6 +158,9 @@ def test_brackets_and_quotes_that_spark_reads_the_same_are_spelling(old: str, ne
         ("v:Order.Id", "v:order.id"),
         ("to_json(struct(a AS B))", "to_json(struct(a AS b))"),
         ("arrays_zip(A)", "arrays_zip(a)"),
+        ("to_json((a, B))", "to_json((a, b))"),
+        ("to_json(array((a AS B, c)))", "to_json(array((a AS b, c)))"),
+        ("transform(xs, x -> (x.n, y.B))", "transform(xs, x -> (x.n, y.b))"),
         ("CAST(a AS STRUCT<Foo: INT>)", "CAST(a AS STRUCT<foo: INT>)"),
         ("transform(xs, x -> x.Key)", "transform(xs, x -> x.key)"),
     ],
@@ -170,6 +173,12 @@ def test_quotes_brackets_and_capitals_that_count(old: str, new: str) -> None:
 
 def test_capitals_of_columns_are_spelling() -> None:
     assert found("SELECT o.Id AS x, `Key` AS y FROM s o", "SELECT O.id AS X, `key` AS Y FROM S O") == []
+    assert (
+        found("SELECT f(A, (B) + 1) AS x FROM s WHERE A IN (B, c)", "SELECT f(a, b + 1) AS x FROM s WHERE a IN (b, c)")
+        == []
+    )
+    queries = [f"SELECT x FROM s WHERE x = 1 OR (SELECT max({a}), {a} FROM t) IS NULL" for a in ("A", "a")]
+    assert found(*queries) == []
     assert found("SELECT _change.before.Id AS x FROM s", "SELECT _change.BEFORE.id AS x FROM s") == []
 
 
