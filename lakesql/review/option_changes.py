@@ -188,6 +188,10 @@ def _property_changes(change: ModelVersions) -> Iterator[Reason]:
     if before.description != after.description:
         place = properties_place(change.new, change.model, "description")
         yield Reason("docs", "description-changed", "The description of the table is another one.", place)
+    tests = [resolved((*each.tests, *each.data_tests)) for each in (before, after)]
+    if tests[0] != tests[1]:
+        place = properties_place(change.new, change.model, "data_tests" if after.data_tests else "tests")
+        yield Reason("docs", "description-changed", "Other tests hold the table to what it is to be.", place)
     columns = [{it.name.lower(): replace(it, expect=()) for it in each.columns} for each in (before, after)]
     for key in sorted(columns[0].keys() | columns[1].keys()):
         if resolved(columns[0].get(key)) != resolved(columns[1].get(key)):
