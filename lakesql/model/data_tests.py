@@ -74,7 +74,7 @@ def _read_threshold(node: Node) -> Threshold:
     if between is not None and int(between[1]) <= int(between[2]):
         return Threshold("between", int(between[1]), int(between[2]))
     found = _THRESHOLD.match(text)
-    if found is None:
+    if found is None or (found[1] == "<" and int(found[2]) == 0):  # which no number of rows is
         fix = 'Write a comparison with the number of failing rows, such as `">10"` or `between 1 and 10`.'
         raise ProjectError.of("wrong-value", f"{node.shown} is no threshold.", fix=fix, place=node.place)
     return Threshold(found[1], int(found[2]))
@@ -364,10 +364,20 @@ def _read_entry(item: Node) -> TestEntry:
         decode(Node(given, place, keys), EntryOptions, what=what),
         _read_options(Node(options, place, keys), what),
     )
-    if isinstance(entry.check, RowCount) and entry.check.min is None and entry.check.max is None:
-        fix = "Add one, such as `row_count: {min: 1}`."
-        raise ProjectError.of("missing-option", "The test row_count has neither min nor max.", fix=fix, place=place)
+    if isinstance(entry.check, RowCount):
+        _check_bounds(entry.check, place)
     return entry
+
+
+def _check_bounds(check: RowCount, place: Place) -> None:
+    """Raise `ProjectError` where every number of rows is within the bounds of a `row_count`, or none is."""
+    if check.max is not None and (check.min or 0) > check.max:
+        what = f"No table has {check.min} rows at least and {check.max} at most."
+        raise ProjectError.of("wrong-value", what, fix="Let min be no more than max.", place=place)
+    if check.max is None and not check.min:
+        said = "has neither min nor max" if check.min is None else "cannot fail: each table has 0 rows or more"
+        fix = "Write bounds that a table may miss, such as `row_count: {min: 1}`."
+        raise ProjectError.of("missing-option", f"The test row_count {said}.", fix=fix, place=place)
 
 
 def _fields(kind: type) -> frozenset[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from typing import assert_never
 
 from sqlglot import exp
@@ -29,9 +30,9 @@ from lakesql.model.data_tests import (
 from lakesql.model.model import Model
 from lakesql.seed.seed import Seed
 from lakesql.select.query import parse_query, read_expression
-from lakesql.select.relation import typed_columns
+from lakesql.select.relation import offset_of, typed_columns
 from lakesql.select.sqltext import Findings, read_text
-from lakesql.select.three_valued import Use
+from lakesql.select.three_valued import Truth, Use, find_undecided, possible_truths
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
 from lakesql.template.evaluate import Names
@@ -187,6 +188,9 @@ def _what_is_asked(test: DataTest, columns: Columns | None, tables: Mapping[str,
         case Relationships(to=to, field=field):
             other = _spelled(tables[to], field, to, test.place)
             _check_types(test, kind, (tables[to] or {}).get(other, ""))
+            if (to, other) == (test.model, column):
+                what = f"Each value of '{column}' stands in '{column}': the test cannot fail."
+                raise ProjectError.of("wrong-value", what, fix="Refer to another column.", place=test.place)
             compared = ((test.model, column), (to, other))
             return _Asked(_relationships, column, shows_rows=True, others={to: (other,)}, compared=compared)
         case RowCount() as check:
@@ -332,6 +336,9 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
         if len(path) > 1 and path not in paths:
             what = f"The SELECT reads {'.'.join(path)}, which is no ref('…')."
             raise ProjectError.of("unknown-table", what, place=test.place)
+    check_can_fail(tree, read.sql, findings)
+    if findings.problems:
+        raise ProjectError(findings.problems)
     has_star = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
     mentioned = {node.name.lower() for node in tree.find_all(exp.Identifier)}
     reads: dict[str, tuple[str, ...] | None] = {}
@@ -343,6 +350,31 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
     said = read.sql.strip()
     body = f"SELECT * FROM (\n{said}\n) AS failing{limit}" if limit else said
     return TestQuery(text=body, reads=reads)
+
+
+def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
+    """Notes each WHERE and HAVING that is true for no row, so that what it filters is empty, whatever the tables have;
+    and each part of one that is the same for every row by a name in double quotes, which is a text to Spark."""
+    for clause in tree.find_all(exp.Where, exp.Having):
+        for quoted in _quoted_constants(clause.this, sql):
+            what = f'"{quoted.this}" is a text in Spark\'s SQL, so that this part is the same for every row.'
+            fix = f"Names are quoted by backticks: `{quoted.this}`."
+            findings.add("bad-expression", offset_of(quoted), what, fix=fix)
+        if Truth.TRUE in possible_truths(clause.this):
+            continue
+        what, fix = find_undecided(clause.this, "filter") or ("It is true for no row.", "")
+        findings.add("bad-expression", offset_of(clause.this), f"{clause.key.upper()}: {what}", fix=fix)
+
+
+def _quoted_constants(condition: exp.Expr, sql: str) -> Iterator[exp.Literal]:
+    """The first text in double quotes of each part of a condition in which neither a column nor a query stands, and
+    that does not ask for the time."""
+    if isinstance(condition, exp.Connector | exp.Paren | exp.Not):
+        for part in condition.iter_expressions():
+            yield from _quoted_constants(part, sql)
+    elif condition.find(exp.Column, exp.Query, exp.CurrentDate, exp.CurrentTimestamp) is None:
+        quoted = (it for it in condition.find_all(exp.Literal) if it.is_string and sql[offset_of(it)] == '"')
+        yield from islice(quoted, 1)
 
 
 def seed_columns(seed: Seed) -> Columns:

@@ -19,13 +19,16 @@ from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.cli.selection import select_tests
-from lakesql.errors import ProfileError, ProjectError
+from lakesql.errors import Problem, ProfileError, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import Threshold, read_tests
 from lakesql.plan.data_test_results import TestResult
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.build import plan_build
 from lakesql.run.test.run_data_tests import TestRun, run_data_tests
+from lakesql.select.query import parse_query
+from lakesql.select.sqltext import findings_by_offset, read_text
+from lakesql.unit.data_test_query import check_can_fail
 from tests.cases import each_of
 from tests.share import a_few
 
@@ -182,6 +185,10 @@ def test_a_range_of_failing_rows_that_cannot_be_told_is_refused(options: str) ->
             ("", "{name: id, tests: [relationships: {to: nobody, field: id}]}", "unknown-ref", "relationships"),
             ("", "{name: id, tests: [relationships: {to: orders, field: nope}]}", "unknown-column", "relationships"),
             ("", "{name: id, tests: [relationships: {to: orders, field: at}]}", "wrong-value", "relationships"),
+            ("", "{name: id, tests: [relationships: {to: orders, field: ID}]}", "wrong-value", "relationships"),
+            ("{row_count: {min: 0}}", "", "missing-option", "row_count"),
+            ("{row_count: {min: 2, max: 1}}", "", "wrong-value", "row_count"),
+            ("{row_count: {min: 1, error_if: '< 0'}}", "", "wrong-value", "'< 0'"),
             ("", "{name: status, tests: [freshness: {within: 1 hour}]}", "wrong-value", "freshness"),
             ("", "{name: id, tests: [row_count: {min: 1}]}", "wrong-value", "row_count"),
         ],
@@ -288,6 +295,46 @@ def test_failures_are_those_that_plain_python_finds(shop: Shop) -> None:
     assert found["not_null_orders_id"].reads[0].rows == len(orders)
     assert found["freshness_orders"].status == "fail"
     assert shop.run(now=NOW - timedelta(days=1))["freshness_orders"].status == "pass"
+
+
+@each_of(
+    ("select", "offset"),
+    [
+        ("SELECT id FROM orders WHERE status = NULL", "status = NULL"),
+        ("SELECT id FROM orders WHERE amount > 1 AND status <> NULL", "amount"),
+        ("SELECT id FROM orders WHERE status NOT IN ('a', NULL)", "status NOT"),
+        ("SELECT id FROM orders GROUP BY id HAVING max(status) = NULL", "max"),
+        ("WITH bad AS (SELECT id FROM orders WHERE id <> NULL) SELECT id FROM bad", "id <>"),
+        ("SELECT id FROM orders WHERE \"status\" = 'x'", '"status"'),
+        ("SELECT id FROM orders WHERE id > 1 AND NOT (\"status\" = 'x')", '"status"'),
+    ],
+)
+def test_a_select_that_finds_no_row_whatever_the_tables_have_is_refused(select: str, offset: str) -> None:
+    caught = refused_select(select)
+    found = [(it.condition, it.place.column if it.place else 0) for it in caught]
+    assert found == [("bad-expression", select.index(offset) + 1)]
+
+
+@each_of(
+    "select",
+    [
+        'SELECT id FROM orders WHERE 1 = 1 AND status = "x" AND status IN ("x", "y")',
+        "SELECT id FROM orders WHERE status <> 'x' OR status IS NULL",
+        "SELECT id FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders p WHERE p.id = o.id + 1)",
+        "SELECT status FROM orders GROUP BY status HAVING count(*) > 1",
+        "SELECT id FROM orders WHERE true",
+    ],
+)
+def test_a_select_that_may_find_a_row_is_not(select: str) -> None:
+    assert refused_select(select) == []
+
+
+def refused_select(select: str) -> list[Problem]:
+    """What is wrong with the WHERE and HAVING of a test's SELECT."""
+    findings = findings_by_offset()
+    read = read_text(select, findings)
+    check_can_fail(parse_query(read, select, findings), select, findings)
+    return findings.problems
 
 
 def test_a_time_of_the_future_makes_no_table_fresh(shop: Shop) -> None:
