@@ -15,7 +15,8 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
     """The tables that the changes are of, in the order in which they came, each as its newest schema has it.
 
     The records are in the order of their age. A table whose changes carry no schema has no columns here, and one that
-    was only truncated is none: it has no row, and no record says its key.
+    was only truncated is none: it has no row, and no record says its key. What tells of a table's schema has no `op`,
+    and is no change.
     """
     topics: dict[str, str] = {}
     keys: dict[str, tuple[str, ...]] = {}
@@ -24,8 +25,8 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
         event = parse_json(record.value)
         change = payload_of(event) or {}
         name = _name_of(change)
-        is_truncate = change.get("op") == "t"
-        if not name or (is_truncate and name not in topics):
+        op = change.get("op")
+        if not name or op is None or (op == "t" and name not in topics):
             continue
         topics[name] = record.topic
         keys[name] = key_names(record) or keys.get(name, ())

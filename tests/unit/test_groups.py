@@ -252,6 +252,17 @@ def test_a_table_that_was_only_truncated_is_not_known_yet(tmp_path: Path) -> Non
     assert (table.key, len(table.schema_fields)) == (("id",), 1)
 
 
+def test_what_tells_of_a_tables_schema_is_no_change_of_it(tmp_path: Path) -> None:
+    """MySQL's connector writes it to a topic that is called as the prefix of all others, which a pattern may take."""
+    feed = load(tmp_path).streams["shop"]
+    row = record("a", {"id": 1}, topic="shop.public.a")
+    event = json.loads(row.value or b"")["payload"]
+    told = {"source": event["source"], "databaseName": "public", "ddl": "ALTER TABLE a ADD n int"}
+    altered = RawRecord("shop", 0, 0, 1, b'{"databaseName": "public"}', json.dumps(told).encode())
+    (table,) = tables_in([row, altered], feed)
+    assert (table.topic, table.key) == ("shop.public.a", ("id",))
+
+
 def test_a_name_for_a_table_that_no_row_has_come_of_stops_no_other(tmp_path: Path) -> None:
     """One that is empty is not in the feed."""
     write_recorded(tmp_path, "new")
