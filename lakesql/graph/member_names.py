@@ -40,8 +40,9 @@ def names_of_tables(
         name = group.tables.member_name(table)
         first = folded.setdefault(name.lower(), table)
         if first.name == table.name and first is not table:
-            continue  # it is declared twice, which is said elsewhere
-        if first is not table:
+            if not table.is_declared:  # what is declared twice is said elsewhere
+                remarks.append(_of_other_topic(group, table, first))
+        elif first is not table:
             same = Problem(
                 "duplicate-name",
                 f"Tables {_shown(first)} and {_shown(table)} would both be '{group.name}.{name}'.",
@@ -58,6 +59,20 @@ def names_of_tables(
     if tables:
         _check_renamed(group, tables, problems, remarks)
     return names
+
+
+def _of_other_topic(group: ModelGroup, table: SourceTable, first: SourceTable) -> Problem:
+    """That a table is not mirrored, as another topic has one that is called the same: of another database."""
+    return Problem(
+        "table-unfit",
+        f"Table {_shown(table)} of topic '{table.topic}' gets no model in group '{group.name}': topic '{first.topic}' "
+        "has a table of the same name.",
+        "A group knows tables by their names. Those of several databases may be called the same.",
+        f"Let the `pattern` of stream '{group.stream}' fit one of the topics, and read the other by a stream and a "
+        "group of its own. Or declare both under `source_tables`, with their databases before their names, and give "
+        "one another name: tables={'rename': …}.",
+        group.place,
+    )
 
 
 def _check_renamed(

@@ -15,34 +15,32 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
     """The tables that the changes are of, in the order in which they came, each as its newest schema has it.
 
     The records are in the order of their age. A table whose changes carry no schema has no columns here, and one that
-    was only truncated is none: it has no row, and no record says its key. What tells of a table's schema has no `op`,
-    and is no change.
+    was only truncated is none: it has no row, and no record says its key. What is called the same in two topics are
+    two tables, as those of two databases are. What tells of a table's schema has no `op`, and is no change.
     """
-    topics: dict[str, str] = {}
-    keys: dict[str, tuple[str, ...]] = {}
-    fields: dict[str, tuple[FieldSchema, ...]] = {}
+    keys: dict[tuple[str, str], tuple[str, ...]] = {}
+    fields: dict[tuple[str, str], tuple[FieldSchema, ...]] = {}
     for record in records:
         event = parse_json(record.value)
         change = payload_of(event) or {}
-        name = _name_of(change)
+        table = _name_of(change), record.topic if stream.origin.may_be_several else ""
         op = change.get("op")
-        if not name or op is None or (op == "t" and name not in topics):
+        if not table[0] or op is None or (op == "t" and table not in keys):
             continue
-        topics[name] = record.topic
-        keys[name] = key_names(record) or keys.get(name, ())
-        fields[name] = schema_fields(event) or fields.get(name, ())
+        keys[table] = key_names(record) or keys.get(table, ())
+        fields[table] = schema_fields(event) or fields.get(table, ())
     return [
         SourceTable(
             stream=stream.name,
             name=name,
-            topic=topic if stream.origin.may_be_several else "",
-            key=keys[name],
+            topic=topic,
+            key=key,
             columns=(),
-            schema_fields=tuple(field.text for field in fields[name]),
+            schema_fields=tuple(field.text for field in fields[name, topic]),
             place=stream.place,
             is_declared=False,
         )
-        for name, topic in topics.items()
+        for (name, topic), key in keys.items()
     ]
 
 

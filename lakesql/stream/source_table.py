@@ -138,9 +138,21 @@ def _how_to_declare(table: SourceTable) -> str:
 def merge_tables(declared: Sequence[SourceTable], found: Iterable[SourceTable]) -> list[SourceTable]:
     """The tables that files declare, in the order of their names, and behind them those that were found beside them: of
     two that would have one name, the one keeps it that was there first."""
-    known = {(table.stream, table.name) for table in declared}
-    new = [table for table in found if (table.stream, table.name) not in known]
+    called: dict[str, list[SourceTable]] = {}
+    for table in declared:
+        called.setdefault(table.parts["table"], []).append(table)
+    new = [table for table in found if not any(is_same(table, each) for each in called.get(table.parts["table"], ()))]
     return [*sorted(declared, key=lambda table: (table.stream, table.name)), *new]
+
+
+def is_same(found: SourceTable, declared: SourceTable) -> bool:
+    """Whether a table that was found in a feed is one that a file declares: by its name and, where both say one, its
+    topic. Of that topic's table the file may say the database too."""
+    if found.stream != declared.stream:
+        return False
+    if found.name == declared.name:
+        return found.topic == declared.topic or not (found.topic and declared.topic)
+    return bool(found.topic) and found.topic == declared.topic and declared.name.endswith(f".{found.name}")
 
 
 def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:

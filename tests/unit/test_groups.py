@@ -312,3 +312,38 @@ def test_tables_that_share_a_topic_take_each_its_own_changes(tmp_path: Path) -> 
         name: manifest.streams[f"shop__{name}"].source_table for name in ("sizes", "public_gr__e", "public_orders")
     }
     assert taken == {"sizes": ("public.größe",), "public_gr__e": ("public.gräße",), "public_orders": ()}
+
+
+DATABASES = ("north", "south")
+DECLARED = "".join(
+    f"  - {{stream: shop, name: {it}.public.new, topic: shop.public.{it}.new, key: [id], columns: {{id: bigint}}}}\n"
+    for it in DATABASES
+)
+
+
+def test_a_table_of_another_database_that_is_called_the_same_is_told(tmp_path: Path) -> None:
+    """It is in a topic of its own, which is not read."""
+    for database in DATABASES:
+        write_recorded(tmp_path, "new", topic=f"{database}.new")
+    manifest = load(tmp_path, {"streams/shop.yml": FEED})
+    (warning,) = manifest.warnings
+    assert warning.condition == "table-unfit"
+    assert all(f"'shop.public.{it}.new'" in warning.what for it in DATABASES)
+    assert [*manifest.models] == ["mirror.public_new"] and manifest.lacks_tables(manifest.models)
+
+
+def test_a_file_that_declares_one_of_them_leaves_the_other_to_be_told(tmp_path: Path) -> None:
+    for database in DATABASES:
+        write_recorded(tmp_path, "new", topic=f"{database}.new")
+    one = DECLARED.splitlines()[0].replace("north.public", "public")
+    manifest = load(tmp_path, {"streams/shop.yml": f"{FEED}source_tables:\n{one}\n"})
+    assert [warning.condition for warning in manifest.warnings] == ["table-unfit"]
+
+
+def test_tables_of_two_databases_are_both_read_where_files_say_these(tmp_path: Path) -> None:
+    for database in DATABASES:
+        write_recorded(tmp_path, "new", topic=f"{database}.new")
+    files = {"streams/shop.yml": f"{FEED}source_tables:\n{DECLARED}"}
+    manifest = load(tmp_path, files, rename={"south.public.new": "south_new"})
+    assert not manifest.warnings
+    assert sorted(manifest.models) == ["mirror.public_new", "mirror.south_new"]

@@ -23,7 +23,7 @@ from lakesql.stream.found_tables import tables_in
 from lakesql.stream.record_ids import body_of
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.route_values import MOST_VALUES, may_look_for_values, values_in
-from lakesql.stream.source_table import SourceTable, tables_text
+from lakesql.stream.source_table import SourceTable, is_same, tables_text
 from lakesql.stream.stream import Column, Stream
 
 
@@ -83,17 +83,19 @@ def pull_tables(manifest: Manifest, stream: Stream) -> dict[str, str]:
     there: newest records say which values there are, and not which are gone. Raises what asking a broker raises.
     """
     path = tables_path(manifest, stream)
-    elsewhere = {table.name for table in manifest.source_tables if _is_elsewhere(table, stream, path)}
+    elsewhere = [table for table in manifest.source_tables if _is_elsewhere(table, stream, path)]
     groups = [group for group in manifest.groups.values() if group.stream == stream.name]
     route = next((group.tables.route for group in groups), "")
     known = manifest.source_tables if route else ()
-    now = {
-        table.name: table for table in (*known, *_tables_now(manifest, stream, route)) if table.stream == stream.name
-    }
+    now: dict[str, SourceTable] = {}
+    for table in (*known, *_tables_now(manifest, stream, route)):
+        if table.stream == stream.name:
+            now.setdefault(table.name, table)
     found = [
         table
         for table in now.values()
-        if table.name not in elsewhere and any(group.tables.takes(table.name) for group in groups)
+        if not any(is_same(table, each) for each in elsewhere)
+        and any(group.tables.takes(table.name) for group in groups)
     ]
     return {path: tables_text(found, route)}
 
@@ -175,7 +177,7 @@ class _KeptTables:
         return [] if found is None else self._decode(found)
 
     def add(self, stream: Stream, tables: Sequence[SourceTable]) -> None:
-        merged = {table.name: table for table in (*self.get(stream), *tables)}
+        merged = {(table.name, table.topic): table for table in (*self.get(stream), *tables)}
         self._kept.put(stream, encode([*merged.values()]))
 
     def save(self) -> None:
