@@ -123,6 +123,13 @@ _NAMED = {
 """Types by the name of their meaning: a database's time without a zone is one in the table, too. A time of day, and a
 decimal of any scale, are texts: Iceberg's types as Spark has them know neither."""
 
+_UNTOLD = frozenset({"date", "timestamp", "timestamp_ntz", "binary"})
+"""Types whose values are not what they are as texts: days and microseconds are written as numbers, and bytes in
+base64."""
+
+COUNTED = tuple(name for name, kind in _NAMED.items() if kind in _UNTOLD)
+"""The names of dates and times, which are counted where they are written as numbers."""
+
 
 def _spark_type(schema: Mapping[str, Any]) -> str | None:
     kind, name = schema.get("type"), schema.get("name") or ""
@@ -199,6 +206,8 @@ def _columns(schemas: Iterable[FieldSchema]) -> tuple[dict[str, str], list[tuple
         new, old = schema.spark_type or "", columns.get(schema.field)
         if old is None:
             columns[schema.field] = new
+        elif old == "string" == schema.type:
+            pass
         elif merged := _wider(old, new):
             columns[schema.field] = merged
         else:
@@ -219,10 +228,10 @@ def _wider(old: str, new: str) -> str | None:
 
 def wider_type(old: SparkType, new: SparkType, *, as_text: bool = True) -> SparkType | None:
     """The one of two types that holds the values of both; None where none does. `as_text`: a text holds any single
-    value."""
+    value that is one as it is written."""
     if old == new or widens(new, old):
         return old
-    if as_text and old.name == "string" and not new.fields:
+    if as_text and old.name == "string" and not new.fields and new.name not in _UNTOLD:
         return old
     if widens(old, new):
         return new

@@ -187,6 +187,49 @@ def test_types_that_no_column_holds_stop_the_model_or_make_dead_letters(project:
     assert project.reasons("m_ignore") == {"unparsable": 1}
 
 
+DATE = {"type": "int32", "name": "io.debezium.time.Date", "version": 1}
+MICROS = {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "version": 1}
+BYTES = {"type": "bytes"}
+REPLACED: dict[str, tuple[dict[str, Any], Any, dict[str, Any], Any]] = {
+    "date_by_text": (DATE, 20_513, TEXT, "x"),
+    "time_by_text": (MICROS, 1_772_366_400_000_000, TEXT, "x"),
+    "bytes_by_text": (BYTES, "AQI=", TEXT, "x"),
+    "text_by_bytes": (TEXT, "abcd", BYTES, "AQI="),
+    "date_by_int": (DATE, 20_513, INT, 5),
+    "int_by_date": (INT, 5, DATE, 20_513),
+    "dates_by_texts": ({"type": "array", "items": DATE}, [20_513], {"type": "array", "items": TEXT}, ["x"]),
+}
+"""Columns that were dropped and made again with another type: before and after it, the schema and a value, which would
+be taken for one of the other type."""
+
+
+def test_what_only_looks_like_a_value_of_a_column_is_none(project: Project) -> None:
+    for policy in ("append_new_columns", "ignore"):
+        for case, (old, former, new, value) in REPLACED.items():
+            name = f"{case}_{policy}"
+            project.stream(name, envelope="debezium", max_per_batch=1)
+            project.model(f"m_{name}", f"SELECT * FROM {{{name}}}", mode="cdc", keys="id", on_schema_change=policy)
+            project.record(name, [change("c", {"id": 1, "c": former}, id=INT, c=old)])
+            project.record(name, [change("c", {"id": 2, "c": value}, id=INT, c=new)])
+    ran = project.run()
+    for case in REPLACED:
+        assert ran.conditions(f"m_{case}_append_new_columns") == ["feed-changed"], case
+        assert project.rows(f"m_{case}_append_new_columns") == [], case
+        assert ran.finished(f"m_{case}_ignore").status == "success", case
+        assert [row["id"] for row in project.rows(f"m_{case}_ignore")] == [2], case
+        assert project.reasons(f"m_{case}_ignore") == {"unparsable": 1}, case
+
+
+def test_a_text_holds_what_is_written_as_one(project: Project) -> None:
+    feed(project)
+    zoned = {"type": "string", "name": "io.debezium.time.ZonedTimestamp", "version": 1}
+    for number, (kind, value) in enumerate([(zoned, "2026-03-01T12:00:00Z"), (decimal(6, 2), "AN4="), (INT, 5)]):
+        project.record("s", [change("c", {"id": number, "c": value}, id=INT, c=kind)])
+    project.record("s", [change("c", {"id": 3, "c": "x"}, id=INT, c=TEXT)])
+    project.run().check()
+    assert [row["c"] for row in project.rows("m", "id")] == ["2026-03-01T12:00:00Z", "2.22", "5", "x"]
+
+
 def test_a_model_may_refuse_every_change(project: Project) -> None:
     feed(project, on_schema_change="fail")
     project.record("s", [change("c", {"id": 1, "memo": "m"}, id=INT, memo=TEXT)])

@@ -48,6 +48,7 @@ from lakesql.engine.records.times import (
     time_of,
 )
 from lakesql.names import CORRUPT
+from lakesql.stream.feed_schema import COUNTED
 from lakesql.stream.stream import Encoding, Infinity
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -315,6 +316,28 @@ _UNAVAILABLE = tuple(_placeholders())
 def is_unavailable(text: Column) -> Column:
     """Whether a value is the placeholder, by its text in the record: what type its column has does not matter."""
     return F.coalesce(text.isin(*_UNAVAILABLE), F.lit(False))
+
+
+def is_of_other_kind(column: ContractColumn, kinds: Column) -> Column:
+    """Whether the schema beside the event says that a column's values are of another kind, and so written that they
+    could be taken for its own: days for a number, a text for base64."""
+    wanted, kind = column.type, F.try_element_at(kinds, F.lit(column.name))
+    if isinstance(wanted, T.ArrayType):
+        wanted = wanted.elementType
+        kind = F.from_json(kind["items"], T.StructType().add("type", "string").add("name", "string"))
+    is_number, is_bytes = kind["type"].startswith("int"), kind["type"] == "bytes"
+    is_counted = is_number & F.coalesce(kind["name"].isin(*COUNTED), F.lit(False))
+    is_decimal = F.coalesce(kind["name"] == _SCALED, F.lit(False))
+    match wanted:
+        case T.StringType() | T.NumericType():
+            found = is_counted | (is_bytes & ~is_decimal)
+        case T.DateType():
+            found = is_number & ~is_counted
+        case T.BinaryType():
+            found = ~is_bytes | is_decimal
+        case _:
+            return F.lit(False)
+    return F.coalesce(found, F.lit(False))
 
 
 def misfits(text: Column, value: Column, wanted: T.DataType, hint: Hint) -> Column:

@@ -14,7 +14,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.avro_events import MISREAD
-from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_null_for_infinite, is_unavailable, misfits
+from lakesql.engine.records.change_values import (
+    SENT_BY,
+    hint,
+    is_nested,
+    is_null_for_infinite,
+    is_of_other_kind,
+    is_unavailable,
+    misfits,
+)
 from lakesql.engine.records.debezium import OPS
 from lakesql.engine.records.event import (
     BEFORE,
@@ -251,6 +259,8 @@ def _misfit_fault(contract: Contract, column: ContractColumn, sent: Column, is_a
     misfit = misfits(text, F.col(VALUES)[name], column.type, hint(column, F.col(ROW_KINDS)))
     if is_nested(column.type):
         misfit |= text.isNull() & sent.isNotNull()
+    if contract.schema_fields:
+        misfit |= sent.isNotNull() & is_of_other_kind(column, F.col(ROW_KINDS))
     if name in contract.kept or name in contract.unused:
         misfit &= ~is_unavailable(sent)
     what = f"{name}: not a {column.type.simpleString()}"
