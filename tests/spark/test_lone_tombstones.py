@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.spark.project import Fields, Project
+from tests.spark.project import Fields, Project, in_bytes
 
 pytestmark = pytest.mark.long
 
@@ -153,3 +154,38 @@ def test_the_schema_of_its_key_is_read_for_decimals_and_times(project: Project) 
     project.run().check()
     assert [str(row["id"]) for row in project.rows("m")] == ["9.99"]
     assert not project.reasons("m")
+
+
+BARE: dict[str, tuple[str, list[Any], list[bytes]]] = {
+    "numbers": ("bigint", [1, 2, 3], [b"1", b"2", b"3"]),
+    "texts": ("string", ["a b", "2", "c"], [b"a b", b"2", b"c"]),
+    "json": ("string", ["a b", "2", "c"], [b'"a b"', b'"2"', b'"c"']),
+    "wrapped": (
+        "string",
+        ["a b", "2", "c"],
+        [b'{"schema":{"type":"string"},"payload":"%s"}' % it for it in (b"a b", b"2", b"c")],
+    ),
+}
+"""Keys that are no objects, as `ExtractField` leaves them: the type of the column, its values, and those keys."""
+
+
+def test_a_key_may_be_the_value_of_its_one_column(project: Project) -> None:
+    for kind, (type_, values, keys) in BARE.items():
+        for envelope in ("debezium", "debezium_flat"):
+            name = f"{kind}_{envelope}"
+            project.stream(
+                name, {"id": {"type": type_, "required": True}, "v": "string"}, envelope=envelope, key=["id"]
+            )
+            project.model(f"m_{name}", f"SELECT * FROM {{{name}}}", mode="cdc", keys="id")
+            sent = [json.dumps(ENVELOPES[envelope](value, Sent("c", "x", 10))).encode() for value in values]
+            project.record(name, [in_bytes(value, key) for value, key in zip(sent, keys, strict=True)])
+            alone = {"op": "d", "before": None, "after": None, "source": {"lsn": 20, "snapshot": "false"}}
+            first = json.dumps(alone).encode() if envelope == "debezium" else None
+            others = [in_bytes(None, b"Struct{id=3}"), in_bytes(None, b'["c"]')]
+            project.record(name, [in_bytes(first, keys[0]), in_bytes(None, keys[1]), *others])
+    project.run().check()
+    for kind, (_, values, _keys) in BARE.items():
+        for envelope in ("debezium", "debezium_flat"):
+            model = f"m_{kind}_{envelope}"
+            assert [row["id"] for row in project.rows(model)] == values[2:], model
+            assert sum(project.reasons(model).values()) == len(others), model

@@ -37,6 +37,7 @@ from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_sche
 from lakesql.engine.records.dms import dms_event, is_flat_op
 from lakesql.engine.records.json_text import bound, members, value_of
 from lakesql.engine.records.parse import Contract, columns_of, from_json
+from lakesql.engine.records.record_key import key_text
 from lakesql.engine.records.source_tables import is_of
 from lakesql.engine.records.unknown_fields import find_unknown, has_structs, untold_record
 from lakesql.names import CHANGE, ROW, UNKNOWN_FIELDS
@@ -67,9 +68,10 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     before it, or the key. The values of the row before are read where it `has_before`.
     """
     texts = row_texts(contract)
-    key = F.col("key").cast("string")
-    key_schema = F.get_json_object(key, "$.schema.fields")
-    key = F.when(key_schema.isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
+    key_schema = F.get_json_object(F.col("key").cast("string"), "$.schema.fields")
+    key = F.when(key_schema.isNull(), _bare_key(contract)).otherwise(
+        F.get_json_object(F.col("key").cast("string"), "$.payload")
+    )
     before = F.col(EVENT)["before"]
     key_row = row_as_written(from_json(key, texts), key, key, contract)
     row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(op_of() == "d", F.coalesce(before, key_row))
@@ -87,6 +89,15 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     kinds = F.col(ROW_KINDS)
     values = [read_values(name, F.col(shape), sent, kinds, contract) for name, (shape, sent) in rows.items()]
     return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
+
+
+def _bare_key(contract: Contract) -> Column:
+    """The text of a key beside which no schema of its columns stands. One that is no object, as `ExtractField` leaves
+    it, is the value of the one column of the stream's key; but no array, and no `Struct` that was written as a text."""
+    key, columns = F.col("key").cast("string"), [each for each in contract.columns if each.name in contract.key]
+    if len(columns) != 1 or contract.envelope == "dms":
+        return key
+    return F.when(key.rlike(r"^\s*\[|^Struct\{"), key).otherwise(key_text(columns))
 
 
 def _known_kinds(contract: Contract) -> list[Column]:
