@@ -189,3 +189,25 @@ def test_a_key_may_be_the_value_of_its_one_column(project: Project) -> None:
             model = f"m_{kind}_{envelope}"
             assert [row["id"] for row in project.rows(model)] == values[2:], model
             assert sum(project.reasons(model).values()) == len(others), model
+
+
+def test_documents_are_deleted_by_the_id_of_their_keys(project: Project) -> None:
+    """Of MongoDB's connector: the document has `_id`, and the key of its record `id`."""
+    columns = {"_id": {"type": "string", "required": True}, "v": "int"}
+    project.stream("s", columns, envelope="debezium_flat", key=["_id"])
+    project.model("m", "SELECT * FROM {s}", mode="cdc", keys="_id")
+    schema = {"type": "struct", "fields": [{"field": "id", "type": "string"}]}
+    names = ("a", "b", "c", "d")
+    project.record("s", [Fields(key={"id": it}, value={"_id": it, "v": 1, "__op": "c"}) for it in names])
+    gone = {"_id": "c", "__deleted": "true"}
+    project.record(
+        "s",
+        [
+            Fields(key={"id": "a"}, value=None),
+            Fields(key={"schema": schema, "payload": {"id": "b"}}, value=None),
+            Fields(key={"id": "c"}, value=gone),
+        ],
+    )
+    project.run().check()
+    assert project.rows("m") == [{"_id": "d", "v": 1}]
+    assert not project.reasons("m")

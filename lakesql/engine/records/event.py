@@ -72,6 +72,8 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     key = F.when(key_schema.isNull(), _bare_key(contract)).otherwise(
         F.get_json_object(F.col("key").cast("string"), "$.payload")
     )
+    if has_documents(contract):
+        key = F.regexp_replace(key, r'^\s*\{\s*"id"\s*:', f'{{"{DOCUMENT_ID}":')
     before = F.col(EVENT)["before"]
     key_row = row_as_written(from_json(key, texts), key, key, contract)
     row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(op_of() == "d", F.coalesce(before, key_row))
@@ -89,6 +91,15 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     kinds = F.col(ROW_KINDS)
     values = [read_values(name, F.col(shape), sent, kinds, contract) for name, (shape, sent) in rows.items()]
     return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
+
+
+DOCUMENT_ID = "_id"
+"""What a document of MongoDB calls its key. The key of its record calls it `id`."""
+
+
+def has_documents(contract: Contract) -> bool:
+    """Whether the rows are documents of MongoDB, as its ExtractNewDocumentState makes them."""
+    return contract.envelope == "debezium_flat" and [*contract.key] == [DOCUMENT_ID]
 
 
 def _bare_key(contract: Contract) -> Column:

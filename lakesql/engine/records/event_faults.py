@@ -27,11 +27,13 @@ from lakesql.engine.records.debezium import OPS
 from lakesql.engine.records.event import (
     BEFORE,
     BEFORE_VALUES,
+    DOCUMENT_ID,
     EVENT,
     NO_EVENT,
     ROW_KINDS,
     VALUES,
     change_field,
+    has_documents,
     is_document,
     is_ignored,
     op_of,
@@ -151,7 +153,10 @@ def key_names(contract: Contract) -> Column:
     """
     text = F.col("key").cast("string")
     own_names = F.array(*(F.lit(name.lower()) for name in contract.key))
-    return F.when(text.rlike(_as_declared(contract)), own_names).otherwise(_names_read(text, contract))
+    names = _names_read(text, contract)
+    if has_documents(contract):
+        names = F.transform(names, lambda name: F.when(name == "id", F.lit(DOCUMENT_ID)).otherwise(name))
+    return F.when(text.rlike(_as_declared(contract)), own_names).otherwise(names)
 
 
 _PLAIN_VALUE = r'(?:-?(?:0|[1-9][0-9]*+)|"[^"\\\x00-\x1f]*+"|true|false)'
