@@ -298,6 +298,7 @@ def test_a_value_that_does_not_fit_is_a_dead_letter_that_names_its_column(projec
 
 UNAVAILABLE = "__debezium_unavailable_value"
 IN_BASE64 = base64.b64encode(UNAVAILABLE.encode()).decode()
+AS_DECIMALS = [base64.b64encode(bytes([byte])).decode() for byte in UNAVAILABLE.encode()]
 UNSENT: list[tuple[str | dict[str, str], Any, Any]] = [
     ("string", UNAVAILABLE, "text"),
     ("binary", IN_BASE64, "fQ=="),
@@ -315,6 +316,9 @@ UNSENT: list[tuple[str | dict[str, str], Any, Any]] = [
     ("array<bigint>", list(UNAVAILABLE.encode()), [1]),
     ("array<date>", list(UNAVAILABLE.encode()), [0]),
     ("array<double>", [float(byte) for byte in UNAVAILABLE.encode()], [1.5]),
+    ("array<decimal(10,2)>", AS_DECIMALS, ["1.25"]),
+    ("array<decimal(10,2)>", [{"scale": 0, "value": each} for each in AS_DECIMALS], [{"scale": 1, "value": "fQ=="}]),
+    ("array<string>", [{"scale": 0, "value": each} for each in AS_DECIMALS], ["12.5"]),
     ("string", list(UNAVAILABLE.encode()), [1]),
     ("array<string>", ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], ["f81d4fae-7dec-11d0-a765-00a0c91e6bf6"]),
     ("map<string,string>", {UNAVAILABLE: UNAVAILABLE}, {"a": "1"}),

@@ -298,15 +298,17 @@ def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
 def _placeholders() -> Iterator[str]:
     """The texts in which a record may have the placeholder (UnchangedToastedPlaceholder of Debezium's connector).
 
-    They are a text, bytes, and arrays of these or of `uuid`s, which have it as their one item; arrays of numbers and
-    dates, which have its bytes as items; and an `hstore`, which has it as its one key and value.
+    They are a text, bytes, and arrays of these or of `uuid`s, which have it as their one item; arrays of numbers,
+    decimals and dates, which have its bytes as items; and an `hstore`, which has it as its one key and value.
     """
     placed = UNAVAILABLE.encode()
     scalars = (UNAVAILABLE, b64encode(placed).decode(), placed.hex())
     uuid = UUID(bytes=md5(placed, usedforsecurity=False).digest(), version=3)
     yield from scalars
     yield from (f'["{item}"]' for item in (*scalars, uuid))
-    yield from (f"[{','.join(map(str, items))}]" for items in (placed, map(float, placed)))
+    digits = [f'"{b64encode(bytes([byte])).decode()}"' for byte in placed]  # of decimals, of one scale or of any
+    any_scale = [f'{{"scale":0,"value":{each}}}' for each in digits]
+    yield from (f"[{','.join(map(str, items))}]" for items in (placed, map(float, placed), digits, any_scale))
     yield f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'
 
 
