@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from sqlglot.tokenizer_core import TokenType
+
 from lakesql.identifiers import identifier
 from lakesql.names import RefreshChoice
 from lakesql.select.sqltext import Findings, findings_by_offset
@@ -13,7 +15,7 @@ from lakesql.views.changed_rows import ROW, ChangedRows
 from lakesql.views.difference import Difference, HiddenColumn, difference_of, with_hidden
 from lakesql.views.read_view import ViewText, read_tree, read_view
 from lakesql.views.signed_rows import linear_obstacles
-from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_calls
+from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_tokens
 from lakesql.views.units import inputs_read, is_whole, keys_of, origins_of, passed_on, unit_of
 from lakesql.views.view_tree import CannotKeepError, InnerQuery, ViewBlock, ViewInput, ViewQuery, ViewSet
 
@@ -147,7 +149,7 @@ def plan_view(
     `refresh='full'` asks for the whole SELECT each time. Raises `ProjectError` where the text cannot be read.
     """
     view, parsed = read_view(text, inputs, findings or findings_by_offset())
-    is_timed = next(timed_calls(view.text), None) is not None
+    is_timed = next(timed_tokens(view.text), None) is not None
     try:
         tree = read_tree(view, parsed)
     except CannotKeepError as error:
@@ -238,8 +240,10 @@ def _obstacle(view: ViewText, error: CannotKeepError) -> Obstacle:
 def _unsteady(view: ViewText) -> Iterator[Obstacle]:
     """What makes other rows when the SELECT runs again."""
     tokens = view.text.tokens
-    for at in timed_calls(view.text):
-        yield Obstacle(f"{tokens[at].text}() changes with time", tokens[at].start)
+    for at in timed_tokens(view.text):
+        is_text = tokens[at].token_type is TokenType.STRING
+        what = f"'{tokens[at].text}'" if is_text else f"{tokens[at].text}()"
+        yield Obstacle(f"{what} changes with time", tokens[at].start)
     for at in random_calls(view.text):
         yield Obstacle(f"{tokens[at].text}() gives another value each time", tokens[at].start)
     for at in ordered_aggregates(view.text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -17,9 +18,11 @@ TIMED = frozenset(
 
 RANDOM = frozenset(
     {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"}
+    | {"reflect", "try_reflect", "java_method"}
     | {"spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"}
 )
-"""Functions that give another value each time, or one that depends on where a row is stored."""
+"""Functions that give another value each time, or one that depends on where a row is stored; of those that call Java
+nobody knows."""
 
 ORDERED = frozenset(
     {"first", "first_value", "last", "last_value", "any_value", "collect_list", "collect_set", "array_agg"}
@@ -35,9 +38,23 @@ _SORTS = frozenset({"sort_array", "array_sort", "size", "array_size", "cardinali
 
 _WITHOUT_BRACKETS = frozenset({"current_date", "current_timestamp", "localtimestamp", "current_time"})
 
+_DATED = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
+"""What stands before a text that is a date or a time."""
 
-def timed_calls(text: Text) -> Iterator[int]:
-    """The tokens of functions whose value is the time at which the SELECT runs."""
+_CLOCK_WORD = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+"""What such a text begins with that Spark reads by the clock, as `DATE 'today'` and `TIMESTAMP 'now UTC'`."""
+
+
+def timed_tokens(text: Text) -> Iterator[int]:
+    """The tokens whose value is the time at which the SELECT runs: of functions, and of the text in `DATE 'today'`."""
+    yield from _timed_calls(text)
+    for at in range(1, len(text.tokens)):
+        is_dated = text.tokens[at - 1].text.upper() in _DATED and _kind_at(text, at) is TokenType.STRING
+        if is_dated and _CLOCK_WORD.match(text.tokens[at].text):
+            yield at
+
+
+def _timed_calls(text: Text) -> Iterator[int]:
     for at, name in _named_calls(text):
         if name not in TIMED:
             continue
@@ -94,9 +111,9 @@ def _named_calls(text: Text) -> Iterator[tuple[int, str]]:
     kinds = [token.token_type for token in text.tokens]
     for at, (kind, after) in enumerate(pairwise([*kinds, None])):
         name = text.tokens[at].text.lower()
-        if kind in (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER):
-            continue
         is_called = after is TokenType.L_PAREN
+        if kind in (TokenType.STRING, TokenType.RAW_STRING) or (kind is TokenType.IDENTIFIER and not is_called):
+            continue
         is_a_name = _kind_at(text, at - 1) in (TokenType.DOT, TokenType.ALIAS) or after is TokenType.DOT
         if is_called or (name in _WITHOUT_BRACKETS and not is_a_name):
             yield at, name

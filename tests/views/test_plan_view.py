@@ -18,7 +18,11 @@ IN_FULL = {
     f"SELECT id FROM (SELECT id FROM {ORD} ^LIMIT 10)": "LIMIT",
     f"SELECT id, ^now() AS t FROM {ORD}": "time",
     f"SELECT id FROM {ORD} WHERE amount > 0 AND region < ^current_date": "time",
+    f"SELECT id, ^`now`() AS t FROM {ORD}": "time",
+    f"SELECT region, at FROM {VIS} WHERE at >= DATE^'today'": "time",
+    f"SELECT region, at FROM {VIS} WHERE at < timestamp_ltz ^'Now UTC'": "time",
     f"SELECT id, ^rand() AS r FROM {ORD}": "another value",
+    f"SELECT id, ^reflect('java.util.UUID', 'randomUUID') AS r FROM {ORD}": "another value",
     f"SELECT id, ^first(amount) AS r FROM {ORD} GROUP BY id": "order",
     f"SELECT id, ^collect_list(amount) AS r FROM {ORD} GROUP BY id": "order",
     f"^SELECT count(DISTINCT amount) AS n FROM {ORD}": "one row",
@@ -49,7 +53,8 @@ def test_a_select_of_which_it_takes_too_long_a_statement_to_find_the_changes_is_
 
 @pytest.mark.parametrize("marked", IN_FULL)
 def test_what_is_kept_in_full_says_why_and_where(marked: str) -> None:
-    plan = plan_view(marked.replace("^", ""), INPUTS, ("id",) if "id" in marked else ())
+    keys = ("id",) if "id" in marked else ("at",) if VIS in marked else ()
+    plan = plan_view(marked.replace("^", ""), INPUTS, keys)
     assert plan.way == "full" and IN_FULL[marked] in plan.reason
     assert plan.offset == marked.index("^")
     assert plan.is_timed == (IN_FULL[marked] == "time")

@@ -11,7 +11,7 @@ from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
 from lakesql.select.selects_read import SelectRead
 from lakesql.select.sqltext import clause
-from lakesql.views.steadiness import timed_calls
+from lakesql.views.steadiness import timed_tokens
 
 
 class ClockFilter:
@@ -41,14 +41,14 @@ WHERE changed_at > _record.timestamp - INTERVAL 1 DAY
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each call in a filter; a view, which is computed when it is read, may look at the clock."""
+        """Each look at the clock in a filter; a view, which is computed when it is read, may look at the clock."""
         config = model.model.config
         if not config.is_stored:
             return
-        calls = [model.tokens[at].start for at in timed_calls(model.read.text)]
+        moments = [model.tokens[at].start for at in timed_tokens(model.read.text)]
         for read in model.selects:
             for start, end in _filters(model, read):
-                for at in calls:
+                for at in moments:
                     if start <= at < end:
                         yield model.found(at, _end(model, at), *_SAID[config.reads])
 
