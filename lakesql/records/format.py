@@ -47,6 +47,9 @@ class RecordFormat(Protocol):
     is_converted: ClassVar[bool] = False
     """Whether Spark's reader makes other values of those that do not fit their columns, and says nothing."""
 
+    rounds_decimals: ClassVar[bool] = False
+    """Whether what it makes of them are rounded decimals, and times of numbers."""
+
     has_nanoseconds: ClassVar[bool] = False
     """Whether a timestamp may be in nanoseconds."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +29,8 @@ WRONG = {
     "too large": (pa.array([40_000], pa.int32()), "smallint"),
     "a number for a date": (pa.array([40_000], pa.int32()), "date"),
     "a date for a number": (pa.array([date(2026, 1, 1)]), "int"),
+    "a time for a number": (pa.array([datetime(2026, 1, 1)], pa.timestamp("ms")), "bigint"),
+    "a time with a zone for a number": (pa.array([datetime(2026, 1, 1)], pa.timestamp("us", "UTC")), "bigint"),
     "in an array": (pa.array([[2**32 - 1]], pa.list_(pa.uint32())), "array<int>"),
     "in a struct": (pa.array([{"y": 40_000}], pa.struct({"y": pa.int32()})), "struct<y: tinyint>"),
 }

@@ -2,7 +2,8 @@
 
 Spark's reader of ORC makes NULL of a bigint that is no int, and 1 of 1.5, and says nothing. It takes columns by their
 position where Hive has called them `_col0`. Its reader of Parquet takes other numbers for signed ones of as many bits
-(`parquet_schema.py`). So the driver looks at the schema of each file of a batch, before the batch is parsed.
+(`parquet_schema.py`), that of Avro rounds decimals and takes numbers for times (`avro_file_schema.py`). So the driver
+looks at the schema of each file of a batch, before the batch is parsed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from lakesql.engine.sources.avro_file_schema import is_avro_kept, read_avro_schema
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parquet_schema import is_parquet_kept, read_parquet_schema
 from lakesql.engine.sources.scans import scanned_files
@@ -57,16 +59,28 @@ _FIX = (
 
 def find_misfit(session: SparkSession, binding: StreamBinding, uri: str) -> str:
     """Why a file would not be read as what it holds, in words; '' where it would, or where Spark says so itself."""
-    if not binding.stream.record_format.is_converted:
+    record_format = binding.stream.record_format
+    if not record_format.is_converted:
         return ""
     wanted = struct_of((it.field, parse_type(it.type)) for it in binding.stream.columns)
-    if binding.stream.record_format.has_nanoseconds:
-        schema, unknown = read_parquet_schema(session, uri)
-        asked = {field.name.lower() for field in wanted.fields}
-        if foreign := next((name for name in unknown if name.lower() in asked), ""):
-            return f"its column {foreign} has a type that Spark does not know"
-        found = parse_type(schema)
-        return next(_misfits(found, wanted, (), is_parquet_kept), "") if found is not None else ""
+    if record_format.has_nanoseconds:
+        return _misfit_of_parquet(session, wanted, uri)
+    if record_format.rounds_decimals:
+        found = parse_type(read_avro_schema(session, uri))
+        return next(_misfits(found, wanted, (), is_avro_kept), "") if found is not None else ""
+    return _misfit_of_orc(session, wanted, uri)
+
+
+def _misfit_of_parquet(session: SparkSession, wanted: SparkType, uri: str) -> str:
+    schema, unknown = read_parquet_schema(session, uri)
+    asked = {field.name.lower() for field in wanted.fields}
+    if foreign := next((name for name in unknown if name.lower() in asked), ""):
+        return f"its column {foreign} has a type that Spark does not know"
+    found = parse_type(schema)
+    return next(_misfits(found, wanted, (), is_parquet_kept), "") if found is not None else ""
+
+
+def _misfit_of_orc(session: SparkSession, wanted: SparkType, uri: str) -> str:
     schema = _read_schema(session, uri)
     if not schema:
         return ""

@@ -1,7 +1,8 @@
 """The schema of a Parquet file in Spark's types, by which it is told what Spark's reader would make other values of.
 
 Spark reads an unsigned number as the signed one of the same bits where the contract asks for that, and keeps the lower
-bits of a number for a smaller type: -1 of 4294967295, -25536 of 40000. It takes a number for a date, and the reverse.
+bits of a number for a smaller type: -1 of 4294967295, -25536 of 40000. It takes a number for a date, and the reverse,
+and of a timestamp gives the number that stands there, in whatever unit the file counts.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def is_parquet_kept(found: SparkType, wanted: SparkType) -> bool:
     if found.name == "decimal" and wanted.name in _INTEGERS:
         return False
     if found.name == "bigint" and wanted.name in ("double", "float"):
+        return False
+    if found.name in ("timestamp", "timestamp_ntz") and wanted.name in _INTEGERS:
         return False
     of_dates = {found.name, wanted.name}
     return not ("date" in of_dates and of_dates & {*_INTEGERS})

@@ -16,6 +16,8 @@ class AvroFormat(RecordFormat):
     tells_columns: ClassVar[bool] = True
     schema_kind: ClassVar[str] = "AVRO"
     takes_schema_file: ClassVar[bool] = True
+    is_converted: ClassVar[bool] = True
+    rounds_decimals: ClassVar[bool] = True
     jars: ClassVar[frozenset[str]] = frozenset({"avro"})
 
     def names_fields(self, csv: Csv) -> bool:

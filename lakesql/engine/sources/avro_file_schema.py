@@ -1,0 +1,62 @@
+"""The schema of an Avro file in Spark's types, by which it is told what Spark's reader would make other values of.
+
+Spark rounds a decimal to one of fewer digits behind the point. It takes a whole number for milliseconds since 1970, or
+for days, where the contract has a time, which makes the year 58135 of microseconds. Of a time it gives the number that
+stands there where the contract has one, in whatever unit the file counts.
+"""
+
+from __future__ import annotations
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakesql.engine.spark.gateway import items_of, java_class
+from lakesql.stream.types import WHOLE_TYPES, SparkType, field_name
+
+_MOMENTS = ("timestamp", "timestamp_ntz")
+
+
+def read_avro_schema(session: SparkSession, uri: str) -> str:
+    """The schema of a file in Spark's types, without the columns of types that Spark does not know; '' where it cannot
+    be read. Spark will say either."""
+    place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    any_record = java_class("org.apache.avro.generic.GenericDatumReader")()
+    try:
+        file = java_class("org.apache.avro.mapred.FsInput")(place, settings)
+    except Py4JJavaError:
+        return ""
+    try:
+        schema = java_class("org.apache.avro.file.DataFileReader").openReader(file, any_record).getSchema()
+        columns = items_of(schema.getFields())
+    except Py4JJavaError:
+        return ""
+    finally:
+        file.close()
+    types = ((str(column.name()), _spark_type(column.schema())) for column in columns)
+    return f"struct<{','.join(f'{field_name(name)}:{kind}' for name, kind in types if kind)}>"
+
+
+def _spark_type(schema: object) -> str:
+    """The type that Spark has for a schema of Avro's; '' where it has none."""
+    converters = java_class("org.apache.spark.sql.avro.SchemaConverters")
+    try:
+        return str(converters.toSqlType(schema).dataType().catalogString())
+    except (Py4JJavaError, PySparkException):
+        return ""
+
+
+def is_avro_kept(found: SparkType, wanted: SparkType) -> bool:
+    """Whether Spark reads each value of a type of Avro as itself in another one, or says that it does not."""
+    if found.name == wanted.name == "decimal":
+        return _scale(found) <= _scale(wanted)
+    if found.name in _MOMENTS:
+        return wanted.name not in ("date", *WHOLE_TYPES)
+    if found.name == "date":
+        return wanted.name not in WHOLE_TYPES
+    return not (found.name in WHOLE_TYPES and wanted.name in ("date", *_MOMENTS))
+
+
+def _scale(kind: SparkType) -> int:
+    return int(kind.parameters[1]) if len(kind.parameters) > 1 else 0
