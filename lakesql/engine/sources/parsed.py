@@ -165,8 +165,9 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
 
     A topic's records have an offset. Lines and rows of files, and records of some queues, have none: their number in
     the batch stands for it, which rises within a task, as tasks read each file from its start. (Spark numbers the rows
-    of batches, not of streams.) The files of a change feed are read as one partition of a topic, and each commit of a
-    table as one that follows the one before.
+    of batches, not of streams.) Files are in the order in which batches take them, so that it makes no difference which
+    batch has which. Those of a change feed are read as one partition of a topic, and each commit of a table as one that
+    follows the one before.
     """
     raw = F.col(RAW)
     if binding.is_feed_in_files:
@@ -174,10 +175,23 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
         offset = place_in_files(raw["topic"], binding.file_order)
     else:
         is_of_commits = binding.stream.has_table_changes
-        source, partition = raw["topic"], F.col(COMMIT_NUMBER) if is_of_commits else raw["partition"]
+        source, partition = _source(raw, binding), F.col(COMMIT_NUMBER) if is_of_commits else raw["partition"]
         offset = _offset(raw["offset"], binding.source)
     place = (source.alias("source"), partition.cast("bigint").alias("partition"), offset.alias("offset"))
     return records.withColumn(POSITION, F.struct(*place)).drop(COMMIT_NUMBER)
+
+
+def _source(raw: Column, binding: StreamBinding) -> Column:
+    """The topic of each record; of a file the time of its last change and its path, or where batches go by the path
+    that alone."""
+    if not binding.is_in_files or binding.source.is_in_name_order:
+        return raw["topic"]
+    time = F.lpad(F.unix_micros(raw["timestamp"]).cast("string"), _TIME_DIGITS, "0")
+    return F.concat(time, F.lit(" "), raw["topic"])
+
+
+_TIME_DIGITS = 20
+"""More than any number of microseconds has, so that times are in the order of their texts."""
 
 
 def _offset(written: Column, source: Source) -> Column:
