@@ -15,18 +15,24 @@ Inputs = Mapping[str, "InputSnapshot"]
 
 @dataclass(frozen=True, slots=True)
 class InputSnapshot:
-    """A table as a refresh has read it: its UUID, the snapshot, and when that was made. One without a row may have no
-    snapshot yet."""
+    """A table as a refresh has read it: its UUID, the snapshot, when that was made, and the schema that the table had
+    (None where the ledger does not say it). One without a row may have no snapshot yet.
+
+    A snapshot alone does not say what a SELECT makes of a table: a column that is renamed, or dropped and added again,
+    is another one under its name, and no snapshot is made for it.
+    """
 
     table_id: str
     snapshot: int | None
     at_ms: int = 0
+    schema: int | None = None
 
 
 def write_inputs(inputs: Inputs) -> str:
-    """The inputs as the ledger has them: `{"lake.shop.orders": {"table": …, "snapshot": …, "at_ms": …}}`."""
+    """The inputs as the ledger has them: `{"lake.shop.orders": {"table": …, "snapshot": …, "at_ms": …, "schema": …}}`."""
     found = {
-        name: {"table": each.table_id, "snapshot": each.snapshot, "at_ms": each.at_ms} for name, each in inputs.items()
+        name: {"table": each.table_id, "snapshot": each.snapshot, "at_ms": each.at_ms, "schema": each.schema}
+        for name, each in inputs.items()
     }
     return json.dumps(found, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
@@ -34,7 +40,10 @@ def write_inputs(inputs: Inputs) -> str:
 def read_inputs(text: str) -> dict[str, InputSnapshot]:
     """What `write_inputs` has written; nothing of an empty text."""
     found = json.loads(text or "{}")
-    return {name: InputSnapshot(each["table"], each["snapshot"], each["at_ms"]) for name, each in found.items()}
+    return {
+        name: InputSnapshot(each["table"], each["snapshot"], each["at_ms"], each.get("schema"))
+        for name, each in found.items()
+    }
 
 
 def version_time_ms(newest_ms: int, former_ms: int, now_ms: int, *, is_timed: bool) -> int:

@@ -20,7 +20,7 @@ class TableSchema:
     """The columns of a table, and by which it is partitioned and ordered.
 
     `was_partitioned_by` are the columns of all partition specs that it has had, `lost_partitions` the partition fields
-    of these whose columns are gone.
+    of these whose columns are gone. `id` is that of the columns among the schemas that the table has had.
     """
 
     columns: tuple[StateColumn, ...] = ()
@@ -28,6 +28,7 @@ class TableSchema:
     order_by: tuple[SortField, ...] = ()
     was_partitioned_by: tuple[str, ...] = ()
     lost_partitions: tuple[str, ...] = ()
+    id: int | None = None
 
 
 def read_schema(metadata: Mapping[str, Any]) -> TableSchema:
@@ -51,6 +52,7 @@ def read_schema(metadata: Mapping[str, Any]) -> TableSchema:
         order_by=tuple(_sort_field(field, names) for field in order.get("fields", ())),
         was_partitioned_by=tuple(sorted({names[id_] for id_ in sources.values() if id_ in names})),
         lost_partitions=tuple(name for name, id_ in sources.items() if id_ not in names),
+        id=metadata.get("current-schema-id"),
     )
 
 

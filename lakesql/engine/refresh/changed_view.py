@@ -15,7 +15,7 @@ from lakesql.compile.select import Select
 from lakesql.counts import count
 from lakesql.engine.batch.bounds import joins_few, read_keys
 from lakesql.engine.ledger.snapshots import JavaTable, load_table
-from lakesql.engine.refresh.input_tables import show_input
+from lakesql.engine.refresh.input_tables import keeps_columns, show_input
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.kept_rows import FEW_ROWS, KeptRows, keep_rows
@@ -99,6 +99,8 @@ def open_changed_rows(
     for name in tables:
         if former[name].table_id != inputs[name].table_id:
             raise InFullError(f"{name} is another table than before", is_lost=True)
+        if not keeps_columns(tables[name], former[name]):
+            raise InFullError(f"columns of {name} have other names than before, or are gone")
     stored = {name.lower() for name in session.table(table_name(select.model.table)).columns}
     if any(column.name.lower() not in stored for column in plan.hidden):
         raise InFullError("its table does not have yet what is kept of its groups")

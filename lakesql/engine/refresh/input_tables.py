@@ -71,11 +71,11 @@ def show_inputs(session: SparkSession, tables: Mapping[str, JavaTable], inputs: 
 
 
 def pin(table: JavaTable) -> InputSnapshot:
-    """A table at its newest snapshot."""
-    head = table.currentSnapshot()
+    """A table at its newest snapshot, with its newest schema."""
+    head, schema = table.currentSnapshot(), int(table.schema().schemaId())
     if head is None:
-        return InputSnapshot(table_id(table), None)
-    return InputSnapshot(table_id(table), head.snapshotId(), head.timestampMillis())
+        return InputSnapshot(table_id(table), None, schema=schema)
+    return InputSnapshot(table_id(table), head.snapshotId(), head.timestampMillis(), schema)
 
 
 def changed_at_ms(table: JavaTable) -> int:
@@ -85,12 +85,42 @@ def changed_at_ms(table: JavaTable) -> int:
 
 
 def has_same_rows(table: JavaTable, former: InputSnapshot) -> bool:
-    """Whether a table has the rows that it had at a former snapshot: files were rewritten since, if anything was."""
-    if table_id(table) != former.table_id:
+    """Whether a table has the rows and the columns that it had at a former snapshot: files were rewritten since, if
+    anything was."""
+    if table_id(table) != former.table_id or has_other_columns(table, former):
         return False
     if former.snapshot is None:
         return table.currentSnapshot() is None
     return any(snapshot.snapshotId() == former.snapshot for snapshot in _since_rows_changed(table))
+
+
+def has_other_columns(table: JavaTable, former: InputSnapshot) -> bool:
+    """Whether columns were added, dropped, renamed or made wider since a former refresh. Descriptions do not count."""
+    if _has_schema(table, former):
+        return False
+    now, before = table.schema(), table.schemas().get(former.schema)
+    return before is None or not _names(now).equals(_names(before)) or _types(now) != _types(before)
+
+
+def keeps_columns(table: JavaTable, former: InputSnapshot) -> bool:
+    """Whether each name that a column or a field had at a former refresh still stands for it; others may be new."""
+    if _has_schema(table, former):
+        return True
+    before = table.schemas().get(former.schema)
+    return before is not None and bool(_names(table.schema()).entrySet().containsAll(_names(before).entrySet()))
+
+
+def _has_schema(table: JavaTable, former: InputSnapshot) -> bool:
+    return former.schema is None or former.schema == table.schema().schemaId()
+
+
+def _names(schema: Any) -> Any:
+    """The names of a schema's columns and fields, each with the id of the one that it stands for."""
+    return java_class("org.apache.iceberg.types.TypeUtil").indexByName(schema.asStruct())
+
+
+def _types(schema: Any) -> str:
+    return str(java_class("org.apache.iceberg.spark.SparkSchemaUtil").convert(schema).catalogString())
 
 
 def _since_rows_changed(table: JavaTable) -> Iterator[Any]:

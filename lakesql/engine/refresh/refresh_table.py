@@ -49,7 +49,14 @@ from lakesql.engine.refresh.changed_versions import (
     versions_of,
 )
 from lakesql.engine.refresh.changed_view import NO_OTHER_ROW, ChangedView, InFullError, open_changed_rows
-from lakesql.engine.refresh.input_tables import changed_at_ms, has_same_rows, load_inputs, pin, show_inputs
+from lakesql.engine.refresh.input_tables import (
+    changed_at_ms,
+    has_other_columns,
+    has_same_rows,
+    load_inputs,
+    pin,
+    show_inputs,
+)
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.changed_settings import PLANNED_ONCE, changed_settings
@@ -259,12 +266,31 @@ def _exchange_rows(
         _say(refresh, f"all rows are made anew: somebody else may have changed rows of {refresh.select.model.table}")
     elif _are_few(refresh, found.table, [*tables.values()]):
         how = "in full, as they are few"
+    elif not _fits_columns(refresh, session, entry, tables, found.former):
+        _say(refresh, "all rows are made anew: the SELECT has other columns, as tables that it reads have")
     else:
         made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(found.former.inputs))
     if made is not None:
         return made
     show_inputs(session, tables, read_inputs(entry.inputs))
     return _refresh_in_full(refresh, session, entry, how)
+
+
+def _fits_columns(
+    refresh: Refresh,
+    session: SparkSession,
+    entry: Entry,
+    tables: Mapping[str, snapshots.JavaTable],
+    former: Entry,
+) -> bool:
+    """Whether the table has the columns of the SELECT: a `*` has more of them once columns have come to its inputs."""
+    before = read_inputs(former.inputs)
+    if not any(name in before and has_other_columns(table, before[name]) for name, table in tables.items()):
+        return True
+    show_inputs(session, tables, read_inputs(entry.inputs))
+    spec = _spec(refresh, session.sql(refreshes_of(refresh.select).plan.query).schema)
+    state = load_table_state(refresh.catalog, spec.name)
+    return state is not None and is_of_shape(spec, state)
 
 
 def _keep_versions(

@@ -168,7 +168,7 @@ def _is_view_of(select: Select, read: ReadMetadata) -> bool:
 
 
 def _is_made_of_newest(select: Select, find: FindTable) -> bool:
-    """Whether a model over tables was refreshed by this SELECT from the newest snapshots of its inputs."""
+    """Whether a model over tables was refreshed by this SELECT from the newest snapshots and schemas of its inputs."""
     own = find(select.model.table)
     entry = own.metadata.newest_entry(select.model.name) if own is not None else None
     if own is None or entry is None or entry.query != hash_of(select) or refreshes_of(select).plan.is_timed:
@@ -183,7 +183,8 @@ def _is_made_of_newest(select: Select, find: FindTable) -> bool:
             return False
         head = table.metadata.head
         at_ms = head.at_ms if head is not None else 0
-        now[name] = InputSnapshot(table.metadata.id, head.id if head is not None else None, at_ms)
+        id_, schema = head.id if head is not None else None, table.metadata.schema.id
+        now[name] = InputSnapshot(table.metadata.id, id_, at_ms, schema)
     return read_inputs(entry.inputs) == now
 
 
