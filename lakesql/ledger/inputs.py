@@ -29,7 +29,7 @@ class InputSnapshot:
 
 
 def write_inputs(inputs: Inputs) -> str:
-    """The inputs as the ledger has them: `{"lake.shop.orders": {"table": …, "snapshot": …, "at_ms": …, "schema": …}}`."""
+    """The inputs as the ledger has them, by name: `{"table": …, "snapshot": …, "at_ms": …, "schema": …}` of each."""
     found = {
         name: {"table": each.table_id, "snapshot": each.snapshot, "at_ms": each.at_ms, "schema": each.schema}
         for name, each in inputs.items()
