@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -116,10 +116,12 @@ class _Making:
         collect(self.problems, partial(check_group_options, group, feed, defaults))
         if self.problems[before:]:
             return
-        places = _PlacesOfTables(group, feed, of_stream)
+        places, first = _PlacesOfTables(group, feed, of_stream), len(self.streams)
         added = [name for name, table in names.items() if self._add_table(group, places, name, table)]
         if not known:
             self.remarks += check_empty(group, feed)
+        of_streams = {f"{group.stream}__{name}": table for name, table in names.items()}
+        self.remarks += _idle_rules(group, self.streams[first:], of_streams)
         self.groups.append(replace(group, members=tuple(f"{group.name}.{name}" for name in added)))
 
     def _known_tables(self, group: ModelGroup, of_stream: Sequence[SourceTable]) -> list[SourceTable]:
@@ -147,6 +149,20 @@ class _Making:
             self.models.append(found.model)
             self.owners |= _owners([found.model])
         return True
+
+
+def _idle_rules(group: ModelGroup, streams: Sequence[Stream], tables: Mapping[str, SourceTable]) -> Iterator[Problem]:
+    """The rules that are for no column of the tables, by their streams: one may be to mask what has another name.
+    Nothing is said where the columns of a table are not known."""
+    if not streams or not all(stream.columns for stream in streams):
+        return
+    columns = [(tables[stream.name].name, column.name) for stream in streams for column in stream.columns]
+    for rule in group.tables.columns:
+        if any(rule.is_for(*column) for column in columns):
+            continue
+        what = f"'{rule.pattern}', for which group '{group.name}' says {rule.action}, is no column of its tables."
+        fix = did_you_mean(rule.pattern, {f"{table}.{column}" for table, column in columns})
+        yield Problem("unknown-column", what, "", fix, rule.place)
 
 
 def _owners(models: Iterable[Model]) -> dict[str, str]:

@@ -19,7 +19,8 @@ Action = Literal["mask_hash", "mask_null", "mask_truncate", "cast", "drop"]
 class ColumnRule:
     """What becomes of the columns that a pattern names, in every table of the group.
 
-    `pattern` is matched with `schema.table.column`. `action` is the word, `argument` what stands in its brackets.
+    `pattern` is matched with `schema.table.column`, of which the column is known by its name whatever its capitals, as
+    in SQL. `action` is the word, `argument` what stands in its brackets.
     """
 
     pattern: str
@@ -29,7 +30,9 @@ class ColumnRule:
 
     def is_for(self, table: str, column: str) -> bool:
         """Whether the column of a source's table is meant."""
-        return fnmatchcase(f"{table}.{column}", self.pattern)
+        pattern, _, last = self.pattern.rpartition(".")
+        in_small_letters = fnmatchcase(f"{table}.{column.lower()}", f"{pattern}.{last.lower()}")
+        return in_small_letters or fnmatchcase(f"{table}.{column}", self.pattern)
 
 
 _RULE = re.compile(r"(?P<action>\w+)\s*(?:\((?P<argument>.*)\))?\s*\Z")

@@ -81,6 +81,17 @@ def test_each_table_that_is_taken_is_a_model(tmp_path: Path) -> None:
     assert manifest.groups["mirror"].members == ("mirror.public_orders", "mirror.sales_orders")
 
 
+def test_a_rule_is_for_a_column_whatever_its_capitals(tmp_path: Path) -> None:
+    manifest = load(tmp_path, columns={"*.EMAIL": "mask_hash"})
+    assert "sha2" in compiled_files(manifest).compile(["mirror.public_orders"])["mirror.public_orders"]
+    assert manifest.warnings == ()
+
+
+def test_a_rule_that_is_for_no_column_is_told(tmp_path: Path) -> None:
+    (told,) = load(tmp_path, columns={"public.orders.mail": "mask_hash", "public.*": "mask_null"}).warnings
+    assert (told.condition, told.fix) == ("unknown-column", "Did you mean 'public.orders.email'?")
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
