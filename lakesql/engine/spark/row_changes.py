@@ -361,7 +361,7 @@ def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) ->
     for each in rows.schema.fields:
         if each.name == _SIGN:
             continue
-        if _has_variant(each.dataType):
+        if not _is_grouped(each.dataType):
             keys.append(_comparable(_column(each.name), each.dataType).alias(f"_lakesql_key_{len(keys)}"))
             others.append(F.first(_column(each.name)).alias(each.name))
         else:
@@ -375,21 +375,23 @@ def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) ->
     return RowChanges(gone, come, rows_read, kept.count)
 
 
-def _has_variant(kind: DataType) -> bool:
+def _is_grouped(kind: DataType) -> bool:
+    """Whether Spark groups by a type. By a map it does too, but takes NULL among its values for 0, or fails at it."""
     match kind:
-        case VariantType():
-            return True
+        case VariantType() | MapType():
+            return False
         case ArrayType():
-            return _has_variant(kind.elementType)
-        case MapType():
-            return _has_variant(kind.valueType)
+            return _is_grouped(kind.elementType)
         case StructType():
-            return any(_has_variant(each.dataType) for each in kind.fields)
-    return False
+            return all(_is_grouped(each.dataType) for each in kind.fields)
+    return True
 
 
 def _comparable(value: Column, kind: DataType) -> Column:
-    """A value that is equal where this one is, of a type that Spark groups by: a variant is its text and its type."""
+    """A value that is equal where this one is, of a type that Spark groups by.
+
+    A variant is its text and its type, a map its entries in the order of their keys.
+    """
     match kind:
         case VariantType():
             text, said = F.to_json(value), F.schema_of_variant(value)
@@ -397,7 +399,10 @@ def _comparable(value: Column, kind: DataType) -> Column:
         case ArrayType(elementType=inner):
             return F.transform(value, lambda each: _comparable(each, inner))
         case MapType(valueType=inner):
-            return F.transform_values(value, lambda _, each: _comparable(each, inner))
+            entries = F.transform(
+                F.map_entries(value), lambda each: F.struct(each["key"], _comparable(each["value"], inner))
+            )
+            return F.array_sort(entries)
         case StructType(fields=inner_fields):
             inside = [_comparable(value.getField(each.name), each.dataType).alias(each.name) for each in inner_fields]
             return F.when(value.isNotNull(), F.struct(*inside))
