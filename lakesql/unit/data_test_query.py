@@ -111,15 +111,15 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
     own = table_name(own_table(manifest, test.model))
     parent = next(iter(asked.others), "")
 
-    def fill(name: Callable[[str], str], said: Callable[[str], str]) -> str:
+    def fill(name: Callable[[str], str], said: Mapping[str, str]) -> str:
         parts = _Parts(
             columns=[name(each) for each in shown] or ["*"],
             table=own,
             column=name(asked.column) if asked.column else "",
-            wheres=[f"({said(WHERE)})"] if test.where is not None else [],
-            failing=said(FAILING) if FAILING in conditions else "",
-            deadline=said(DEADLINE) if DEADLINE in conditions else "",
-            now=said(NOW) if NOW in conditions else "",
+            wheres=[f"({said[WHERE]})"] if WHERE in said else [],
+            failing=said.get(FAILING, ""),
+            deadline=said.get(DEADLINE, ""),
+            now=said.get(NOW, ""),
             parent=table_name(own_table(manifest, parent)) if parent else "",
             field=name(asked.others[parent][0]) if parent else "",
             bounds=asked.bounds,
@@ -128,8 +128,8 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
 
     wanted = tuple(dict.fromkeys([*shown, *used, *asked.read]))
     return TestQuery(
-        text=fill(identifier, lambda name: conditions[name]),
-        frame=fill(lambda name: "`" + name.replace("`", "``") + "`", lambda name: name),
+        text=fill(identifier, conditions),
+        frame=fill(lambda name: "`" + name.replace("`", "``") + "`", {each: each for each in conditions}),
         conditions=conditions,
         reads={
             test.model: wanted or tuple(plain[:1]),  # rows are counted by a column

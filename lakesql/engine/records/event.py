@@ -68,10 +68,9 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
     before it, or the key. The values of the row before are read where it `has_before`.
     """
     texts = row_texts(contract)
-    key_schema = F.get_json_object(F.col("key").cast("string"), "$.schema.fields")
-    key = F.when(key_schema.isNull(), _bare_key(contract)).otherwise(
-        F.get_json_object(F.col("key").cast("string"), "$.payload")
-    )
+    written = F.col("key").cast("string")
+    key_schema = F.get_json_object(written, "$.schema.fields")
+    key = F.when(key_schema.isNull(), _bare_key(contract)).otherwise(F.get_json_object(written, "$.payload"))
     if has_documents(contract):
         key = F.regexp_replace(key, r'^\s*\{\s*"id"\s*:', f'{{"{DOCUMENT_ID}":')
     before = F.col(EVENT)["before"]

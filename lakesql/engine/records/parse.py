@@ -39,6 +39,7 @@ from lakesql.engine.records.json_text import (
     has_name_twice,
     has_rewritten,
     holds_any,
+    holds_float,
     holds_text,
     invalid_text,
     is_rewritten,
@@ -537,11 +538,11 @@ def _doubt(contract: Contract) -> Column | None:
     doubts: list[Column | None] = list(_long_decimals(contract))
     if contract.format == "csv":
         doubts.append(_has_infinite(contract))
-        if _holds(contract, T.DoubleType) or _holds(contract, T.FloatType):
+        if any(holds_float(column.type) for column in contract.columns):
             doubts.append(_text().rlike(LITERAL_OF_JAVA))
-    if _takes_dates(contract) and _holds(contract, T.DateType):
+    if _is_iso(contract, contract.csv.date_format) and _holds(contract, T.DateType):
         doubts.append(_text().rlike(MORE_THAN_DATE))
-    if _takes_times_alone(contract):
+    if _is_iso(contract, contract.csv.timestamp_format):
         timed = [column for column in contract.columns if not column.is_counted]
         today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in timed]
         if (is_today := _any(today)) is not None:
@@ -718,7 +719,8 @@ def _json_detail(contract: Contract) -> Column:
 def _column_faults(contract: Contract) -> list[_RecordFault]:
     """What is wrong with the values of a row that Spark has read."""
     row, faults = F.col(ROW), []
-    is_json, times_alone, dates = contract.format == "json", _takes_times_alone(contract), _takes_dates(contract)
+    is_json = contract.format == "json"
+    times, dates = _is_iso(contract, contract.csv.timestamp_format), _is_iso(contract, contract.csv.date_format)
     for column in contract.columns:
         if column.is_counted:
             faults.append(_no_time(column))
@@ -736,7 +738,7 @@ def _column_faults(contract: Contract) -> list[_RecordFault]:
             _anywhere(row[column.name], column.type, path, _lossy),
             _too_large(contract, column),
             _anywhere(row[column.name], column.type, path, _decimal_test(contract, column)),
-            _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
+            _anywhere(texts[column.name], column.type, "", _time_alone) if times else None,
             _anywhere(texts[column.name], column.type, "", _more_than_date) if dates else None,
             _anywhere(texts[column.name], column.type, "", _literal_of_java) if contract.format == "csv" else None,
         ]
@@ -926,12 +928,9 @@ def _is_odd(time: Column) -> Column:
     return (micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)
 
 
-def _takes_times_alone(contract: Contract) -> bool:
-    return contract.format == "json" or (contract.format == "csv" and not contract.csv.timestamp_format)
-
-
-def _takes_dates(contract: Contract) -> bool:
-    return contract.format == "json" or (contract.format == "csv" and not contract.csv.date_format)
+def _is_iso(contract: Contract, pattern: str) -> bool:
+    """Whether times, or dates, are read as ISO 8601 has them: in JSON, and in CSV without a `pattern` of its own."""
+    return contract.format == "json" or (contract.format == "csv" and not pattern)
 
 
 def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
