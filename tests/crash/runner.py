@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -121,14 +121,17 @@ class Fate:
             return
         tell(reached=asdict(self.order))
         if self.order.after_s:
-            threading.Timer(self.order.after_s, self.meet).start()
+            timer = threading.Timer(self.order.after_s, self.meet)
+            timer.daemon = False  # a runner that is done before is killed as it ends
+            timer.start()
         else:
             self.meet()
 
     def meet(self) -> None:
         match self.order.fate:
             case "kill-both":
-                os.kill(self.java, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended where the runner was done just before
+                    os.kill(self.java, signal.SIGKILL)
                 os.kill(os.getpid(), signal.SIGKILL)
             case "kill-python":
                 os.kill(os.getpid(), signal.SIGKILL)
